@@ -1,0 +1,55 @@
+"""Every error a user can meet from sundog itself.
+
+Errors of the *query* (a division by zero, an overflow) are not here: they are Spark's own exceptions, raised with
+Spark's error condition, because Spark is the oracle for errors as well as for rows. What is here is sundog's: a wrong
+setting, a missing package, a broken promise of our own. Each message says what to do next.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SundogError(Exception):
+    """Base of the family. Catch this to catch everything that is sundog's own."""
+
+
+class ConfigError(SundogError, ValueError):
+    """A `spark.sundog.*` setting has a value that cannot be used. Change the setting named in the message."""
+
+    @classmethod
+    def bad_value(cls, key: str, value: str, expected: str) -> ConfigError:
+        return cls(f"{key}={value!r} is not {expected}.")
+
+    @classmethod
+    def unknown_key(cls, key: str, known: Iterable[str]) -> ConfigError:
+        near = difflib.get_close_matches(key, list(known), n=1)
+        hint = f" Did you mean {near[0]}?" if near else " `sundog doctor` lists the settings."
+        return cls(f"{key} is not a sundog setting.{hint}")
+
+
+class UnsupportedSessionError(SundogError, TypeError):
+    """The session or DataFrame is of a kind that sundog cannot accelerate (Spark Connect, streaming)."""
+
+    @classmethod
+    def connect(cls) -> UnsupportedSessionError:
+        return cls(
+            "This is a Spark Connect session, whose plans live on a server that sundog cannot read. "
+            "Use a classic session: sundog.session(), or SparkSession.builder without .remote()."
+        )
+
+
+class EnvironmentProblem(SundogError):
+    """Java, a package or a folder that sundog needs is missing. `sundog doctor` shows the whole picture."""
+
+
+class ExecutorEnvironmentError(EnvironmentProblem):
+    """The executors' Python lacks a package that sundog needs there. The message names executor and package."""
+
+
+class InternalError(SundogError, AssertionError):
+    """A promise inside sundog was broken. No query should ever show this: please report it with the query.
+
+    Raised instead of a wrong answer, e.g. when a window's output has not exactly its input's number of rows.
+    """

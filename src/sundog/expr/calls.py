@@ -1,0 +1,79 @@
+"""Named expressions, aggregate calls and window calls: the parts of a plan that operators need to see.
+
+They live below both the plan (which arranges them) and the operators (which run them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from sundog.expr.nodes import Column, Expr
+
+
+@dataclass(frozen=True)
+class NamedExpr:
+    name: str
+    expr: Expr
+
+    @property
+    def is_passthrough(self) -> bool:
+        return isinstance(self.expr, Column) and self.expr.name == self.name
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate. `function` is Spark's name in lower case (sum, count, avg, min, ..., try_sum)."""
+
+    name: str
+    function: str
+    args: tuple[Expr, ...]
+    dtype: pa.DataType
+    filter: Expr | None = None
+    distinct: bool = False
+    ignore_nulls: bool = False
+    ansi: bool = True
+
+
+class BoundKind(Enum):
+    UNBOUNDED_PRECEDING = "UNBOUNDED PRECEDING"
+    OFFSET = "OFFSET"
+    CURRENT_ROW = "CURRENT ROW"
+    UNBOUNDED_FOLLOWING = "UNBOUNDED FOLLOWING"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A frame boundary. `offset` is signed as in Spark: -3 is 3 PRECEDING, 1 is 1 FOLLOWING.
+
+    ROWS: an int. RANGE: int, float or Decimal for numeric keys; int days for date keys; int microseconds for timestamp
+    keys (`unit` "us"), or int months (`unit` "months").
+    """
+
+    kind: BoundKind
+    offset: Any = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    units: str  # "rows" or "range"
+    start: Bound
+    end: Bound
+
+
+@dataclass(frozen=True)
+class WindowCall:
+    """One window function. `args` of lag/lead: (input, offset literal, default); of ntile/nth_value: as in Spark."""
+
+    name: str
+    function: str
+    args: tuple[Expr, ...]
+    dtype: pa.DataType
+    frame: Frame
+    filter: Expr | None = None
+    ignore_nulls: bool = False
+    ansi: bool = True

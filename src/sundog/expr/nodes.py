@@ -1,0 +1,267 @@
+"""What is computed, as data: expressions with Spark's meaning and Arrow's types.
+
+The front end builds these from Catalyst; `evaluate.py` runs them over record batches; pruning reads them against
+statistics. They are frozen, picklable and compare by value. Types are Arrow's, chosen once in `sundog.types`:
+Spark's TIMESTAMP is `timestamp[us, UTC]`, TIMESTAMP_NTZ is `timestamp[us]`, a day-time interval `duration[us]`.
+
+Catalyst has already resolved names, coerced types and simplified, so nothing here guesses: both sides of a comparison
+have one type, the result type of decimal arithmetic is written on the node, and `mode` says what an error does:
+
+    ANSI     raise Spark's error (ARITHMETIC_OVERFLOW, DIVIDE_BY_ZERO, CAST_INVALID_INPUT, ...)
+    LEGACY   wrap around or give NULL, as Spark does with spark.sql.ansi.enabled=false
+    TRY      give NULL (try_add, try_cast, ...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from sundog.tree import TreeNode, walk
+
+
+class EvalMode(Enum):
+    ANSI = "ANSI"
+    LEGACY = "LEGACY"
+    TRY = "TRY"
+
+
+class Expr(TreeNode):
+    """Any expression. Every node has a `dtype`."""
+
+    __slots__ = ()
+    dtype: pa.DataType
+
+
+Expr.family = Expr
+BOOL = pa.bool_()
+
+
+@dataclass(frozen=True)
+class Column(Expr):
+    """A column of the input batch, by its internal name (`price#12`: unique in the whole query)."""
+
+    name: str
+    dtype: pa.DataType
+
+
+@dataclass(frozen=True)
+class Literal(Expr):
+    """A constant. `value` is what `pa.scalar(value, dtype)` takes; None is a typed NULL."""
+
+    value: Any
+    dtype: pa.DataType
+
+
+class CompareOp(Enum):
+    EQ = "="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    NULL_SAFE_EQ = "<=>"
+
+
+@dataclass(frozen=True)
+class Compare(Expr):
+    """Spark's order: NaN equals NaN and is above everything, -0.0 equals 0.0, strings by UTF-8 bytes."""
+
+    op: CompareOp
+    left: Expr
+    right: Expr
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class And(Expr):
+    left: Expr
+    right: Expr
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class Or(Expr):
+    left: Expr
+    right: Expr
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class Not(Expr):
+    child: Expr
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class IsNull(Expr):
+    child: Expr
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class IsNaN(Expr):
+    """False, not NULL, for a NULL input."""
+
+    child: Expr
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class In(Expr):
+    """`child IN (values)`; values are Python values of the child's type and may hold None (three-valued result)."""
+
+    child: Expr
+    values: tuple[Any, ...]
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class Like(Expr):
+    """SQL LIKE with `%`, `_` and an escape character."""
+
+    child: Expr
+    pattern: str
+    escape: str = "\\"
+    dtype: pa.DataType = BOOL
+
+
+class StringTest(Enum):
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    CONTAINS = "contains"
+
+
+@dataclass(frozen=True)
+class StringMatch(Expr):
+    """What Catalyst makes of the simple LIKE patterns. The needle is always a constant here."""
+
+    test: StringTest
+    child: Expr
+    needle: Any
+    dtype: pa.DataType = BOOL
+
+
+class ArithOp(Enum):
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+    DIV = "/"
+    INT_DIV = "div"
+    MOD = "%"
+
+
+@dataclass(frozen=True)
+class Arith(Expr):
+    """`left op right`. For decimals `dtype` is Spark's result type, rounded HALF_UP into it."""
+
+    op: ArithOp
+    left: Expr
+    right: Expr
+    dtype: pa.DataType
+    mode: EvalMode = EvalMode.ANSI
+
+
+@dataclass(frozen=True)
+class Negate(Expr):
+    child: Expr
+    dtype: pa.DataType
+    mode: EvalMode = EvalMode.ANSI
+
+
+@dataclass(frozen=True)
+class Abs(Expr):
+    child: Expr
+    dtype: pa.DataType
+    mode: EvalMode = EvalMode.ANSI
+
+
+@dataclass(frozen=True)
+class Cast(Expr):
+    """Only the casts that `front` has found to be exact as Spark does them. `zone` for dates and timestamps."""
+
+    child: Expr
+    dtype: pa.DataType
+    mode: EvalMode = EvalMode.ANSI
+    zone: str | None = None
+
+
+@dataclass(frozen=True)
+class Case(Expr):
+    """CASE WHEN and IF. A branch value is evaluated (and may raise) only for the rows that take the branch."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr | None
+    dtype: pa.DataType
+
+
+@dataclass(frozen=True)
+class Coalesce(Expr):
+    """The first non-NULL; a later argument is evaluated only where all earlier ones are NULL."""
+
+    args: tuple[Expr, ...]
+    dtype: pa.DataType
+
+
+@dataclass(frozen=True)
+class DatePart(Expr):
+    """year, quarter, month, day, dayofweek, dayofyear, weekofyear, hour, minute, second.
+
+    Catalyst casts a timestamp to a date first where needed, so `zone` matters to the time-of-day parts only.
+    """
+
+    part: str
+    child: Expr
+    dtype: pa.DataType
+    zone: str | None = None
+
+
+@dataclass(frozen=True)
+class DateTrunc(Expr):
+    """`date_trunc(unit, timestamp)` and `trunc(date, unit)`, by the calendar of `zone`."""
+
+    unit: str
+    child: Expr
+    dtype: pa.DataType
+    zone: str | None = None
+
+
+class StringFunction(Enum):
+    LENGTH = "length"
+    UPPER = "upper"
+    LOWER = "lower"
+    CONCAT = "concat"
+    SUBSTRING = "substring"
+
+
+@dataclass(frozen=True)
+class StringCall(Expr):
+    """length (code points), upper, lower, concat (NULL if any is), substring (1-based, negative from the end)."""
+
+    function: StringFunction
+    args: tuple[Expr, ...]
+    dtype: pa.DataType
+
+
+def columns_of(expr: Expr) -> set[str]:
+    """The internal names of the columns that an expression reads."""
+    return {node.name for node in walk(expr) if isinstance(node, Column)}
+
+
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    """`a AND (b AND c)` as [a, b, c]; None as []."""
+    if expr is None:
+        return []
+    if isinstance(expr, And):
+        return conjuncts(expr.left) + conjuncts(expr.right)
+    return [expr]
+
+
+def conjunction(parts: list[Expr]) -> Expr | None:
+    """The inverse of `conjuncts`."""
+    result: Expr | None = None
+    for part in parts:
+        result = part if result is None else And(result, part)
+    return result

@@ -1,0 +1,62 @@
+"""Whether sundog can take a query, as a value; and why not, as values.
+
+A matcher never raises for a query it cannot take. It returns reasons: a code from the table below, a sentence about
+this query, and the Spark node it is about. All reasons are gathered, not only the first, so that a user sees
+everything that stands in the way at once. `docs/reference/fallback-reasons.md` is generated from the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Code(Enum):
+    """Each value is the sentence for the documentation."""
+
+    DISABLED = "Acceleration is switched off by a spark.sundog.* setting."
+    NOT_A_SHAPE = "The query holds none of the three shapes: top-k, window, aggregate."
+    STREAMING = "Streaming DataFrames stay on Spark."
+    CONNECT = "Spark Connect sessions keep their plans on the server; sundog needs a classic session."
+    UNKNOWN_NODE = "The plan holds a Spark operator that sundog does not know."
+    UNKNOWN_EXPRESSION = "The plan holds an expression that sundog does not compute."
+    UNSUPPORTED_TYPE = "A column has a type that sundog does not handle."
+    COLLATION = "A string has a collation other than UTF8_BINARY, so bytes tell neither order nor equality."
+    INEXACT_CAST = "A cast is not known to be exactly Spark's."
+    NONDETERMINISTIC = "An expression gives another value each time it is evaluated."
+    CAN_RAISE = "An expression may raise an error for rows that sundog would not look at."
+    SOURCE = "The data does not come from Parquet files that sundog can read."
+    FILE_SYSTEM = "The files are on a file system that sundog cannot open."
+    READ_OPTION = "A read option changes the meaning of the files in a way that sundog does not implement."
+    FILE_SCHEMA = "A file's own schema differs from Spark's in a way that sundog does not implement."
+    ENCRYPTED = "The files are encrypted."
+    OBSERVED = "observe() below the shape must see every row."
+    FRAME = "A window frame that sundog does not compute exactly as Spark does."
+    FUNCTION = "An aggregate or window function that sundog does not compute."
+    COST = "Spark would be as fast or faster here."
+    PLAN_VERSION = "The plan has a form that this version of sundog has not seen."
+    RANGE_OVERFLOW = "A frame boundary leaves the range of the order key's type, where Spark's answer depends on row order."
+    PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
+
+
+@dataclass(frozen=True)
+class Reason:
+    code: Code
+    sentence: str
+    node: str = ""
+
+    def __str__(self) -> str:
+        where = f" (at {self.node})" if self.node else ""
+        return f"{self.code.name}: {self.sentence}{where}"
+
+
+class Declined(Exception):
+    """Carries reasons from a helper to its matcher, which turns them into a value. Never leaves `front`."""
+
+    def __init__(self, *reasons: Reason) -> None:
+        super().__init__("; ".join(map(str, reasons)))
+        self.reasons = reasons
+
+    @classmethod
+    def because(cls, code: Code, sentence: str, node: str = "") -> Declined:
+        return cls(Reason(code, sentence, node))

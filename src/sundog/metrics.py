@@ -1,0 +1,133 @@
+"""Every number that sundog counts, declared once: name, level, category, meaning.
+
+A task counts into a `Metrics`; the driver merges those of all tasks into the run's. Names are part of the public
+surface (`Run.metrics`), and `docs/reference/metrics.md` is generated from this table. Counting under a name that is not
+declared is an error, so a typo cannot hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter
+
+from sundog.errors import InternalError
+
+
+class Level(Enum):
+    SUMMARY = "summary"
+    DEV = "dev"
+
+
+class Category(Enum):
+    ROWS = "rows"
+    BYTES = "bytes"
+    TIMING = "timing"
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    category: Category
+    doc: str
+    level: Level = Level.SUMMARY
+    merge_with_max: bool = False
+
+
+def _declare(*metrics: Metric) -> dict[str, Metric]:
+    return {metric.name: metric for metric in metrics}
+
+
+METRICS: dict[str, Metric] = _declare(
+    # every plan
+    Metric("input_rows", Category.ROWS, "Rows decoded from files or received from Spark."),
+    Metric("output_rows", Category.ROWS, "Rows that left the plan."),
+    Metric("tasks", Category.ROWS, "Tasks run, on driver threads or executors.", Level.DEV),
+    Metric("stages", Category.ROWS, "Stages run.", Level.DEV),
+    Metric("rows_filtered", Category.ROWS, "Rows that a WHERE removed after decoding."),
+    # scan
+    Metric("files_total", Category.ROWS, "Files of the relation after Spark's partition pruning."),
+    Metric("files_pruned_statistics", Category.ROWS, "Files that WHERE and file statistics rule out at the start."),
+    Metric("files_pruned_dynamic_filter", Category.ROWS, "Files that the live threshold ruled out as a whole."),
+    Metric("row_groups_total", Category.ROWS, "Row groups of the files."),
+    Metric("row_groups_scanned", Category.ROWS, "Row groups of which at least one column was decoded."),
+    Metric("row_groups_pruned_statistics", Category.ROWS, "Row groups that WHERE and statistics rule out at the start."),
+    Metric(
+        "row_groups_pruned_initial_threshold",
+        Category.ROWS,
+        "Row groups that the threshold derived from statistics alone rules out before anything is decoded.",
+    ),
+    Metric(
+        "row_groups_pruned_dynamic_filter",
+        Category.ROWS,
+        "Row groups skipped at run time because the live threshold had tightened past their statistics.",
+    ),
+    Metric("row_groups_never_reached", Category.ROWS, "Row groups left unread because enough rows had been found."),
+    Metric("rows_pruned_dynamic_filter", Category.ROWS, "Decoded rows dropped by the live threshold."),
+    Metric("predicate_evaluation_errors", Category.ROWS, "Pruning checks that failed; the row group was then read."),
+    Metric("bytes_scanned", Category.BYTES, "Compressed bytes of the column chunks read."),
+    Metric("bytes_decoded", Category.BYTES, "Uncompressed bytes of the column chunks decoded."),
+    Metric("row_groups_materialized", Category.ROWS, "Row groups reopened to fetch the winners' other columns."),
+    # topk
+    Metric("topk_rounds", Category.ROWS, "Rounds of scan tasks, each with the threshold of all rounds before."),
+    Metric("threshold_updates", Category.ROWS, "Times the dynamic filter tightened (its generation).", Level.DEV),
+    # exchange
+    Metric("exchange_blocks", Category.ROWS, "Arrow blocks moved between stages.", Level.DEV),
+    Metric("exchange_bytes", Category.BYTES, "Bytes of Arrow blocks moved between stages."),
+    Metric("exchange_rows", Category.ROWS, "Rows moved between stages."),
+    # window
+    Metric("rows_routed", Category.ROWS, "Rows sent to ranges: owned rows and halo rows."),
+    Metric("halo_rows", Category.ROWS, "Rows sent to a range that only borrows them."),
+    Metric("halo_rows_unreduced", Category.ROWS, "Halo rows there would be without pre-aggregating equal keys."),
+    Metric("ranges", Category.ROWS, "Ranges that the order key was cut into."),
+    # aggregate
+    Metric("groups", Category.ROWS, "Groups in the final phase."),
+    Metric("partial_input_rows", Category.ROWS, "Rows entering the first aggregation phase."),
+    Metric("partial_output_rows", Category.ROWS, "Partial groups leaving the first aggregation phase."),
+    Metric("partial_aggregation_skipped", Category.ROWS, "Rows passed on without a first phase, since it did not reduce."),
+    Metric("spill_count", Category.ROWS, "Spill files written."),
+    Metric("spilled_bytes", Category.BYTES, "Bytes written to spill files."),
+    Metric("early_emits", Category.ROWS, "Times a first phase emitted its groups early to stay within its memory.", Level.DEV),
+    Metric("peak_memory_bytes", Category.BYTES, "Largest reservation of any one task.", Level.DEV, merge_with_max=True),
+    # time, added up over tasks
+    Metric("scan_seconds", Category.TIMING, "Time in reading and decoding.", Level.DEV),
+    Metric("compute_seconds", Category.TIMING, "Time in operators.", Level.DEV),
+    Metric("exchange_seconds", Category.TIMING, "Time in writing and reading exchange blocks.", Level.DEV),
+)
+
+
+class Metrics:
+    """Counters of one task or of one run. Cheap to make, picklable as a dict."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, float] | None = None) -> None:
+        self._values: dict[str, float] = dict(values or {})
+
+    def add(self, name: str, amount: float = 1) -> None:
+        if name not in METRICS:
+            raise InternalError(f"metric {name!r} is not declared in sundog/metrics.py")
+        if METRICS[name].merge_with_max:
+            self._values[name] = max(self._values.get(name, 0), amount)
+        else:
+            self._values[name] = self._values.get(name, 0) + amount
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, perf_counter() - start)
+
+    def merge(self, other: Metrics | Mapping[str, float]) -> None:
+        for name, value in (other.as_dict() if isinstance(other, Metrics) else other).items():
+            self.add(name, value)
+
+    def get(self, name: str) -> float:
+        return self._values.get(name, 0)
+
+    def as_dict(self) -> dict[str, float]:
+        return dict(self._values)

@@ -1,0 +1,56 @@
+"""The contract of operators: Arrow batches in, Arrow batches out, and nothing else.
+
+An operator is a frozen, picklable *spec*, made on the driver from the plan. `run` is a generator over one task's
+batches; whatever it keeps between batches lives in that generator, so a retried task starts from nothing. `describe`
+is its line in `explain`.
+
+A *partitioner* ends a stage instead: it says to which of `partitions` tasks of the next stage each row goes, and may
+send a row to several (the halo of a window). Batches of one target arrive there in the order of the producing tasks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from sundog.operators.context import TaskContext
+
+
+class Operator(ABC):
+    """Spec of one step. Subclasses are frozen dataclasses."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The schema of every batch that `run` yields."""
+
+    @abstractmethod
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Consume one task's batches. Must work for no batch at all, empty batches and any cut into batches."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One stable line for explain, e.g. `Filter: (price#3 > 10)`."""
+
+
+class Partitioner(ABC):
+    """Spec of how rows move to the next stage. Subclasses are frozen dataclasses."""
+
+    partitions: int
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The schema of every batch that `split` yields."""
+
+    @abstractmethod
+    def split(
+        self, batches: Iterator[pa.RecordBatch], context: TaskContext
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield (target partition, batch). The exchange coalesces small batches into blocks."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One stable line for explain."""

@@ -1,0 +1,72 @@
+"""What a running operator is given, and the only way it touches the world around it.
+
+The runtime makes one `TaskContext` per task, on a driver thread or in an executor's Python worker. An operator never
+asks where it runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from sundog.metrics import Metrics
+
+DEFAULT_MEMORY_BYTES = 1 << 30
+
+
+class TaskCancelled(Exception):
+    """The query was cancelled or a sibling task failed; unwinds the task so that its clean-up runs."""
+
+
+class MemoryBudget:
+    """Bytes one task may hold. An operator reports what it holds and asks whether that is too much.
+
+    It is accounting, not enforcement: the operator decides what to do when `exceeded` (emit early, spill).
+    """
+
+    __slots__ = ("limit", "peak", "used")
+
+    def __init__(self, limit: int = DEFAULT_MEMORY_BYTES) -> None:
+        self.limit = limit
+        self.used = 0
+        self.peak = 0
+
+    def resize(self, old: int, new: int) -> None:
+        """An owner that held `old` bytes now holds `new`."""
+        self.used += new - old
+        self.peak = max(self.peak, self.used)
+
+    @property
+    def exceeded(self) -> bool:
+        return self.used > self.limit
+
+
+@dataclass
+class TaskContext:
+    """One task's counters, memory, scratch folder and cancellation."""
+
+    partition: int = 0
+    metrics: Metrics = field(default_factory=Metrics)
+    memory: MemoryBudget = field(default_factory=MemoryBudget)
+    cancelled: Event = field(default_factory=Event)
+    spill_root: str | None = None  # where scratch folders are made; None is the system's temporary folder
+    _scratch: Path | None = None
+
+    def check_cancelled(self) -> None:
+        if self.cancelled.is_set():
+            raise TaskCancelled
+
+    def scratch(self) -> Path:
+        """A folder of this task's own, made when first asked for and removed by `close`."""
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="sundog-", dir=self.spill_root))
+        return self._scratch
+
+    def close(self) -> None:
+        self.metrics.add("peak_memory_bytes", self.memory.peak)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None

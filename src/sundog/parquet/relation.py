@@ -1,0 +1,60 @@
+"""A set of Parquet files with Spark's schema: everything the front end found out about a leaf of the plan.
+
+Nothing here opens a file. Paths, sizes and times are those of Spark's own listing, after its partition pruning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One Parquet file as Spark listed it. `partition_values` are Python values, in the relation's order."""
+
+    path: str
+    size: int
+    modified_ms: int
+    partition_values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A column to read: under which name it is found in the files, and what it must come out as."""
+
+    name: str
+    file_name: str
+    dtype: pa.DataType
+
+
+@dataclass(frozen=True)
+class PartitionColumn:
+    """A column whose value is the same in the whole file: entry `index` of `DataFile.partition_values`."""
+
+    name: str
+    index: int
+    dtype: pa.DataType
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What changes the meaning of the bytes or of a failure to read them."""
+
+    case_sensitive: bool = False
+    ignore_missing_files: bool = False
+    ignore_corrupt_files: bool = False
+
+
+@dataclass(frozen=True)
+class Relation:
+    """The files, what to read of them and under which names."""
+
+    files: tuple[DataFile, ...]
+    file_columns: tuple[FileColumn, ...]
+    partition_columns: tuple[PartitionColumn, ...] = ()
+    options: ReadOptions = ReadOptions()
+    filesystem: tuple[tuple[str, str], ...] = ()  # how to open the paths, for parquet/filesystem.py; () is local
+    label: str = "parquet"  # for people: a table name or the common folder

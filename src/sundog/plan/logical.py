@@ -1,0 +1,134 @@
+"""The algebra of sundog's plans: what the query means, not yet how or where it runs.
+
+Unary trees only: `Scan` or `Foreign` at the bottom, everything else has one child. Columns carry internal names
+(`name#exprId`), unique in the whole query, so no node needs to qualify or rename to stay unambiguous. The names that
+the user sees are put on once, at the top, by position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
+from sundog.expr.nodes import Expr
+from sundog.expr.ordering import SortKey
+from sundog.parquet.relation import Relation
+from sundog.tree import TreeNode
+
+
+class LogicalPlan(TreeNode):
+    """Any node. `schema` is its output: internal names, Arrow types."""
+
+    __slots__ = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+
+LogicalPlan.family = LogicalPlan
+
+
+@dataclass(frozen=True)
+class Scan(LogicalPlan):
+    """Reads `columns` (internal names) of the relation's rows where `predicate` is true."""
+
+    relation: Relation
+    columns: tuple[str, ...]
+    predicate: Expr | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        types = {c.name: c.dtype for c in (*self.relation.file_columns, *self.relation.partition_columns)}
+        return pa.schema([(name, types[name]) for name in self.columns])
+
+
+@dataclass(frozen=True)
+class Foreign(LogicalPlan):
+    """Any Spark subtree; `handle` finds its DataFrame again at run time. `fields` are (internal name, type)."""
+
+    handle: int
+    fields: tuple[tuple[str, pa.DataType], ...]
+    label: str = "Spark"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(list(self.fields))
+
+
+@dataclass(frozen=True)
+class Filter(LogicalPlan):
+    child: LogicalPlan
+    predicate: Expr
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.child.schema
+
+
+@dataclass(frozen=True)
+class Project(LogicalPlan):
+    child: LogicalPlan
+    exprs: tuple[NamedExpr, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(e.name, e.expr.dtype) for e in self.exprs])
+
+
+@dataclass(frozen=True)
+class TopK(LogicalPlan):
+    """`ORDER BY order LIMIT limit OFFSET offset`: rows offset .. offset+limit of the sorted child."""
+
+    child: LogicalPlan
+    order: tuple[SortKey, ...]
+    limit: int
+    offset: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.child.schema
+
+
+@dataclass(frozen=True)
+class Limit(LogicalPlan):
+    """Any `limit` rows after skipping any `offset` rows."""
+
+    child: LogicalPlan
+    limit: int
+    offset: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.child.schema
+
+
+@dataclass(frozen=True)
+class Aggregate(LogicalPlan):
+    """GROUP BY keys. No keys: exactly one row, also for no input. DISTINCT: keys and no aggregates."""
+
+    child: LogicalPlan
+    keys: tuple[NamedExpr, ...]
+    aggregates: tuple[AggregateCall, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        keys = [(k.name, k.expr.dtype) for k in self.keys]
+        return pa.schema([*keys, *((a.name, a.dtype) for a in self.aggregates)])
+
+
+@dataclass(frozen=True)
+class Window(LogicalPlan):
+    """The child's columns and one more for each call; all calls share one PARTITION BY and ORDER BY."""
+
+    child: LogicalPlan
+    calls: tuple[WindowCall, ...]
+    partition_by: tuple[Expr, ...]
+    order_by: tuple[SortKey, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = [(f.name, f.type) for f in self.child.schema]
+        return pa.schema([*fields, *((c.name, c.dtype) for c in self.calls)])

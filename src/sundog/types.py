@@ -1,0 +1,71 @@
+"""Spark's types as Arrow types: the one mapping that the whole of sundog uses inside a plan.
+
+| Spark | Arrow inside sundog | note |
+|---|---|---|
+| boolean, byte .. long, float, double | bool, int8 .. int64, float32, float64 | |
+| decimal(p,s) | decimal128(p,s) | |
+| string, binary | string, binary | UTF8_BINARY only; other collations are declined |
+| date | date32 | days |
+| timestamp | timestamp[us, UTC] | an instant; the session's zone is put on at the border |
+| timestamp_ntz | timestamp[us] | |
+| interval day to second | duration[us] | any day-time fields |
+| void | null | |
+
+Nothing is lost in either direction, so the border only has to change the time zone on the type of instants.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+TIMESTAMP_NTZ = pa.timestamp("us")
+DAY_TIME_INTERVAL = pa.duration("us")
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+    "timestamp_ntz": TIMESTAMP_NTZ,
+    "void": pa.null(),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+
+
+def arrow_type(spark_json: Any) -> pa.DataType | None:
+    """The Arrow type for a Spark type as `DataType.json` writes it, or None where sundog has none."""
+    if not isinstance(spark_json, str):
+        return None
+    if spark_json in _SIMPLE:
+        return _SIMPLE[spark_json]
+    if spark_json == "decimal":
+        return pa.decimal128(10, 0)
+    if match := _DECIMAL.fullmatch(spark_json):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if _DAY_TIME.fullmatch(spark_json):
+        return DAY_TIME_INTERVAL
+    return None
+
+
+def spark_name(dtype: pa.DataType) -> str:
+    """Spark's SQL name of a type of ours, for messages."""
+    for name, arrow in _SIMPLE.items():
+        if dtype.equals(arrow):
+            return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(name, name)
+    if pa.types.is_decimal(dtype):
+        return f"decimal({dtype.precision},{dtype.scale})"
+    if dtype.equals(DAY_TIME_INTERVAL):
+        return "interval day to second"
+    return str(dtype)
