@@ -53,7 +53,9 @@ METRICS: dict[str, Metric] = _declare(
     Metric("files_pruned_dynamic_filter", Category.ROWS, "Files that the live threshold ruled out as a whole."),
     Metric("row_groups_total", Category.ROWS, "Row groups of the files."),
     Metric("row_groups_scanned", Category.ROWS, "Row groups of which at least one column was decoded."),
-    Metric("row_groups_pruned_statistics", Category.ROWS, "Row groups that WHERE and statistics rule out at the start."),
+    Metric(
+        "row_groups_pruned_statistics", Category.ROWS, "Row groups that WHERE and statistics rule out at the start."
+    ),
     Metric(
         "row_groups_pruned_initial_threshold",
         Category.ROWS,
@@ -86,10 +88,17 @@ METRICS: dict[str, Metric] = _declare(
     Metric("groups", Category.ROWS, "Groups in the final phase."),
     Metric("partial_input_rows", Category.ROWS, "Rows entering the first aggregation phase."),
     Metric("partial_output_rows", Category.ROWS, "Partial groups leaving the first aggregation phase."),
-    Metric("partial_aggregation_skipped", Category.ROWS, "Rows passed on without a first phase, since it did not reduce."),
+    Metric(
+        "partial_aggregation_skipped", Category.ROWS, "Rows passed on without a first phase, since it did not reduce."
+    ),
     Metric("spill_count", Category.ROWS, "Spill files written."),
     Metric("spilled_bytes", Category.BYTES, "Bytes written to spill files."),
-    Metric("early_emits", Category.ROWS, "Times a first phase emitted its groups early to stay within its memory.", Level.DEV),
+    Metric(
+        "early_emits",
+        Category.ROWS,
+        "Times a first phase emitted its groups early to stay within its memory.",
+        Level.DEV,
+    ),
     Metric("peak_memory_bytes", Category.BYTES, "Largest reservation of any one task.", Level.DEV, merge_with_max=True),
     # time, added up over tasks
     Metric("scan_seconds", Category.TIMING, "Time in reading and decoding.", Level.DEV),

@@ -35,7 +35,9 @@ class Code(Enum):
     FUNCTION = "An aggregate or window function that sundog does not compute."
     COST = "Spark would be as fast or faster here."
     PLAN_VERSION = "The plan has a form that this version of sundog has not seen."
-    RANGE_OVERFLOW = "A frame boundary leaves the range of the order key's type, where Spark's answer depends on row order."
+    RANGE_OVERFLOW = (
+        "A frame boundary leaves the range of the order key's type, where Spark's answer depends on row order."
+    )
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
 

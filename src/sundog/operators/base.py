@@ -46,9 +46,7 @@ class Partitioner(ABC):
         """The schema of every batch that `split` yields."""
 
     @abstractmethod
-    def split(
-        self, batches: Iterator[pa.RecordBatch], context: TaskContext
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield (target partition, batch). The exchange coalesces small batches into blocks."""
 
     @abstractmethod

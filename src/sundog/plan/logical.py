@@ -41,7 +41,8 @@ class Scan(LogicalPlan):
 
     @property
     def schema(self) -> pa.Schema:
-        types = {c.name: c.dtype for c in (*self.relation.file_columns, *self.relation.partition_columns)}
+        types = {c.name: c.dtype for c in self.relation.file_columns}
+        types |= {c.name: c.dtype for c in self.relation.partition_columns}
         return pa.schema([(name, types[name]) for name in self.columns])
 
 
