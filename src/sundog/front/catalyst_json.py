@@ -42,6 +42,11 @@ class Node:
             raise Declined.because(Code.PLAN_VERSION, f"{self.name} has {len(self.children)} children", self.name)
         return self.children[0]
 
+    def child_at(self, index: int) -> Node:
+        if index >= len(self.children):
+            raise Declined.because(Code.PLAN_VERSION, f"{self.name} has {len(self.children)} children", self.name)
+        return self.children[index]
+
     def walk(self) -> Iterator[Node]:
         yield self
         for child in self.children:

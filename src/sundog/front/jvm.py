@@ -1,0 +1,69 @@
+"""Catalyst's plan from the JVM: one call for the tree, and a few more for what the tree's JSON leaves out.
+
+`toJSON` gives the whole optimised plan in one py4j call (a call costs about 80 µs, so walking the tree object by object
+would not do). It writes `null` for the evaluation mode of arithmetic and sums, without which `a + b` and `try_add(a, b)`
+look the same; those nodes, and only those, are looked up one by one and the mode is written into the parsed tree.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sundog.front.catalyst_json import Node, parse_plan
+from sundog.front.support import Code, Declined
+
+LOCAL_ROWS_IN_JSON = 1000
+
+
+class CatalystPlan:
+    """An optimised plan: the parsed tree, and the way back from a node of it to the JVM's object."""
+
+    def __init__(self, jplan: Any) -> None:
+        self.jplan = jplan
+        _refuse_large_local_data(jplan)
+        self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
+        self.root = parse_plan(jplan.toJSON())
+        for node in self.root.walk():
+            self._fill_eval_modes(node)
+
+    @classmethod
+    def of(cls, jdf: Any) -> CatalystPlan:
+        return cls(jdf.queryExecution().optimizedPlan())
+
+    def jnode(self, path: tuple[int, ...]) -> Any:
+        """The JVM's plan node at a path of child indexes."""
+        if path not in self._jnodes:
+            self._jnodes[path] = self.jnode(path[:-1]).children().apply(path[-1])
+        return self._jnodes[path]
+
+    def _fill_eval_modes(self, node: Node) -> None:
+        for field, value in node.fields.items():
+            trees = value if isinstance(value, tuple) else (value,)
+            for index, tree in enumerate(trees):
+                if not isinstance(tree, Node):
+                    continue
+                unknown = [expr for expr in tree.walk() if "evalContext" in expr.fields]
+                if unknown:
+                    jvalue = getattr(self.jnode(node.path), field)()
+                    jtree = jvalue.apply(index) if isinstance(value, tuple) else jvalue
+                    for expr in unknown:
+                        jexpr = jexpression(jtree, expr.path)
+                        expr.fields["evalContext"] = jexpr.evalContext().evalMode().toString()
+                        expr.fields["dataType"] = json.loads(jexpr.dataType().json())
+
+
+def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:
+    """The JVM's expression at a path of child indexes below `jtree`."""
+    for index in path:
+        jtree = jtree.children().apply(index)
+    return jtree
+
+
+def _refuse_large_local_data(jplan: Any) -> None:
+    """A LocalRelation writes a JSON entry for each row it holds: not worth reading, and nothing for us."""
+    leaves = jplan.collectLeaves()
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        if leaf.getClass().getSimpleName() == "LocalRelation" and leaf.data().size() > LOCAL_ROWS_IN_JSON:
+            raise Declined.because(Code.SOURCE, "the data is a local collection, not Parquet files", "LocalRelation")

@@ -1,0 +1,179 @@
+"""Catalyst's plan -> the parts of it that sundog takes, as logical plans; and why not the others.
+
+The search is top down: the largest subtrees that hold at least one of the three shapes and that sundog can compute
+wholly. A subtree that cannot be taken is not an error; its reasons are kept and its children are tried. So a join stays
+Spark's while the top-k below it is taken, and a query that sundog takes whole never goes back to the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sundog.config import Settings
+from sundog.expr.calls import NamedExpr
+from sundog.expr.nodes import Column, Expr
+from sundog.expr.ordering import SortKey
+from sundog.front.catalyst_expr import Scope, translate
+from sundog.front.catalyst_json import Node, object_name
+from sundog.front.relation import internal_name
+from sundog.front.shapes.aggregate import match_aggregate
+from sundog.front.shapes.topk import match_limit
+from sundog.front.shapes.window import match_window
+from sundog.front.support import Code, Declined, Reason
+from sundog.parquet.relation import Relation
+from sundog.plan.logical import Aggregate, Filter, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.tree import walk
+
+RelationReader = Callable[[Node, Node | None], Relation]
+SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
+LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
+
+
+@dataclass(frozen=True)
+class Match:
+    """The subtree at `path` of Catalyst's plan means `plan`; its columns come out in Catalyst's order."""
+
+    path: tuple[int, ...]
+    plan: LogicalPlan
+
+
+@dataclass
+class Matches:
+    found: list[Match] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+
+    def decline(self, reasons: tuple[Reason, ...]) -> None:
+        self.reasons.extend(reason for reason in reasons if reason not in self.reasons)
+
+
+def match_plan(root: Node, read_relation: RelationReader, settings: Settings, zone: str) -> Matches:
+    """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot."""
+    matcher = _Matcher(read_relation, settings, zone)
+    matches = Matches()
+    matcher.search(root, matches)
+    if not matches.found and not matches.reasons:
+        matches.decline((Reason(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan", root.name),))
+    return matches
+
+
+class _Matcher:
+    def __init__(self, read_relation: RelationReader, settings: Settings, zone: str) -> None:
+        self._read_relation = read_relation
+        self._settings = settings
+        self._zone = zone
+
+    def search(self, node: Node, matches: Matches) -> None:
+        try:
+            plan = self._convert(node)
+        except Declined as declined:
+            if node.name in SHAPE_NODES:
+                matches.decline(declined.reasons)
+            for child in node.children:
+                self.search(child, matches)
+            return
+        if not has_shape(plan):
+            return
+        if plan.schema.names != output_names(node):
+            matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
+            return
+        matches.found.append(Match(node.path, plan))
+
+    def _convert(self, node: Node) -> LogicalPlan:
+        match node.name:
+            case name if name in LEAVES:
+                return self._scan(node, None)
+            case "Filter":
+                child = self._scan(node.child, node["condition"]) if node.child.name in LEAVES else None
+                child = child or self._convert(node.child)
+                return Filter(child, translate(node["condition"], self._scope(child)))
+            case "Project":
+                return self._project(node, self._convert(node.child))
+            case "GlobalLimit":
+                return self._limit(node)
+            case "Aggregate":
+                self._check_enabled(self._settings.aggregate_enabled, "spark.sundog.aggregate.enabled", node)
+                child = self._convert(node.child)
+                return match_aggregate(node, child, self._scope(child))
+            case "Window":
+                self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
+                child = self._convert(node.child)
+                return match_window(node, child, self._scope(child))
+            case "SubqueryAlias":
+                return self._convert(node.child)
+            case _:
+                raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)
+
+    def _scan(self, leaf: Node, condition: Node | None) -> LogicalPlan:
+        relation = self._read_relation(leaf, condition)
+        readable = {column.name for column in relation.file_columns}
+        readable |= {column.name for column in relation.partition_columns}
+        return Scan(relation, tuple(name for name in output_names(leaf) if name in readable))
+
+    def _project(self, node: Node, child: LogicalPlan) -> Project:
+        scope = self._scope(child)
+        return Project(child, tuple(_named(tree, scope) for tree in node["projectList"]))
+
+    def _limit(self, node: Node) -> LogicalPlan:
+        shape = match_limit(node)
+        if shape is None:
+            raise Declined.because(Code.PLAN_VERSION, "a limit of unknown form", node.name)
+        self._check_enabled(self._settings.topk_enabled, "spark.sundog.topk.enabled", node)
+        child = self._convert(shape.child)
+        if shape.sort is None:
+            return Limit(child, shape.limit, shape.offset)
+        scope = self._scope(child)
+        order = tuple(_sort_key(key, scope) for key in shape.sort["order"])
+        plan: LogicalPlan = TopK(child, order, shape.limit, shape.offset)
+        for project in reversed(shape.projects):
+            plan = self._project(project, plan)
+        return plan
+
+    def _check_enabled(self, enabled: bool, key: str, node: Node) -> None:
+        if not enabled:
+            raise Declined.because(Code.DISABLED, f"{key} is false", node.name)
+
+    def _scope(self, child: LogicalPlan) -> Scope:
+        return Scope({field.name: field.type for field in child.schema}, self._zone)
+
+
+def _named(tree: Node, scope: Scope) -> NamedExpr:
+    """An entry of a projection: an attribute under its own name or an alias."""
+    expression: Expr = translate(tree, scope)
+    if isinstance(expression, Column) and tree.name == "AttributeReference":
+        return NamedExpr(expression.name, expression)
+    return NamedExpr(internal_name(tree), expression)
+
+
+def _sort_key(tree: Node, scope: Scope) -> SortKey:
+    if tree.name != "SortOrder":
+        raise Declined.because(Code.PLAN_VERSION, f"a sort key is a {tree.name}", "Sort")
+    direction, nulls = object_name(tree["direction"]), object_name(tree["nullOrdering"])
+    if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
+        raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Sort")
+    return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
+
+
+def has_shape(plan: LogicalPlan) -> bool:
+    """Whether the plan holds something that sundog does better than Spark."""
+    for node in walk(plan):
+        if isinstance(node, TopK | Aggregate | Window):
+            return True
+        if isinstance(node, Limit) and any(isinstance(below, Filter) for below in walk(node.child)):
+            return True
+    return False
+
+
+def output_names(node: Node) -> list[str]:
+    """The internal names of what a Catalyst node puts out, in its order."""
+    match node.name:
+        case name if name in LEAVES:
+            return [internal_name(attribute) for attribute in node["output"]]
+        case "Project":
+            return [internal_name(tree) for tree in node["projectList"]]
+        case "Aggregate":
+            return [internal_name(tree) for tree in node["aggregateExpressions"]]
+        case "Window":
+            return output_names(node.child) + [internal_name(tree) for tree in node["windowExpressions"]]
+        case _:
+            return output_names(node.child)

@@ -1,0 +1,44 @@
+"""Puts a result back in place of the subtree it was computed for, so that Spark does the rest.
+
+The ancestors of the subtree are rebuilt around the new child (`withNewChildren`), and an alias with the old attribute's
+id on each column makes every reference above it still resolve. Everything else of the plan is Spark's own, untouched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+def splice(session: SparkSession, jplan: Any, replacements: list[tuple[tuple[int, ...], DataFrame]]) -> DataFrame:
+    """The plan with the node at each path replaced by a DataFrame that has the node's columns, in order."""
+    for path, replacement in replacements:
+        jplan = _replace(session, jplan, path, replacement)
+    jvm = session._jvm
+    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, jplan)
+    return DataFrame(dataset, session)
+
+
+def _replace(session: SparkSession, jnode: Any, path: tuple[int, ...], replacement: DataFrame) -> Any:
+    if not path:
+        return _under_old_names(session, jnode, replacement)
+    jchildren = jnode.children()
+    children = [jchildren.apply(index) for index in range(jchildren.size())]
+    children[path[0]] = _replace(session, children[path[0]], path[1:], replacement)
+    return jnode.withNewChildren(session._jvm.PythonUtils.toSeq(children))
+
+
+def _under_old_names(session: SparkSession, old: Any, replacement: DataFrame) -> Any:
+    jvm = session._jvm
+    new = replacement._jdf.queryExecution().analyzed()
+    none, nothing = jvm.scala.Option.empty(), jvm.PythonUtils.toSeq([])
+    old_output, new_output = old.output(), new.output()
+    aliases = []
+    for index in range(old_output.size()):
+        attribute = old_output.apply(index)
+        alias = jvm.org.apache.spark.sql.catalyst.expressions.Alias(
+            new_output.apply(index), attribute.name(), attribute.exprId(), attribute.qualifier(), none, nothing
+        )
+        aliases.append(alias)
+    return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(jvm.PythonUtils.toSeq(aliases), new)
