@@ -1,0 +1,237 @@
+"""Every setting, declared once: key, type, default, meaning, category, former names.
+
+A setting is a Spark conf under `spark.sundog.` and is read anew at each action, so that `spark.conf.set` works in the
+middle of a notebook. `Settings` is the typed result; its fields *are* the declarations, and
+`docs/reference/config.md` and the table of `sundog doctor` are generated from them. Nothing here knows Spark: the caller
+hands in a way to look a key up.
+
+A key is named `spark.sundog.<shape or part>.<what>` in camelCase. To rename one, change its key and add the old one to
+`aliases`: it keeps working, and says once what to write instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, Literal
+
+from sundog.errors import ConfigError
+
+PREFIX = "spark.sundog."
+ConfGet = Callable[[str], str | None]
+
+
+class ConfigWarning(UserWarning):
+    """A setting that does nothing, or goes by a former name."""
+
+
+class Category(Enum):
+    """The headings of the reference page, in its order."""
+
+    GENERAL = "General"
+    SHAPES = "Shapes"
+    PLACEMENT = "Where a query runs"
+    MEMORY = "Memory and exchange"
+    DISPLAY = "Display"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of value: what a user may write, and how it is read. `parse` raises ValueError on anything else."""
+
+    expected: str
+    parse: Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting as declared."""
+
+    key: str
+    kind: Kind
+    default: str
+    doc: str
+    category: Category
+    aliases: tuple[str, ...] = ()
+
+    def parse(self, key: str, text: str) -> object:
+        """The value of `text`, found under `key`: the option's own or a former one."""
+        try:
+            return self.kind.parse(text.strip())
+        except ValueError as error:
+            raise ConfigError.bad_value(key, text, self.kind.expected) from error
+
+
+def _one_of(*words: str) -> Kind:
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(text)
+        return text.lower()
+
+    return Kind(f"one of {', '.join(words)}", parse)
+
+
+def _parse_boolean(text: str) -> bool:
+    return {"true": True, "false": False}[_BOOLEAN_WORDS.parse(text)]  # type: ignore[index]
+
+
+def _parse_boolean_or_auto(text: str) -> bool | None:
+    return None if text.lower() == "auto" else _parse_boolean(text)
+
+
+def _bytes(at_least: int) -> Kind:
+    def parse(text: str) -> int:
+        size = parse_bytes(text)
+        if size < at_least:
+            raise ValueError(text)
+        return size
+
+    least = f" of at least {format_bytes(at_least)}" if at_least else ""
+    return Kind(f"a size in Spark's notation{least}, such as 512m, 1g or 1048576b", parse)
+
+
+_UNITS = {unit: 1 << (10 * power) for power, unit in enumerate("bkmgtp")}
+_LARGEST = (1 << 63) - 1  # of the JVM's long, in which Spark holds a size
+
+
+def parse_bytes(text: str) -> int:
+    """A size in Spark's notation: digits and at most one of b, k, kb, m, mb, g, gb, t, tb, p, pb. No unit is bytes."""
+    match = re.fullmatch(r"([0-9]+)(?:(b)|([kmgtp])b?)?", text.strip().lower())
+    if match is None:
+        raise ValueError(f"{text!r} is not a size in Spark's notation")
+    size = int(match[1]) * _UNITS[match[2] or match[3] or "b"]
+    if size > _LARGEST:
+        raise ValueError(f"{text!r} is larger than any size that Spark can hold")
+    return size
+
+
+def format_bytes(size: int) -> str:
+    """The shortest exact text in Spark's notation."""
+    unit, factor = next(
+        (unit, factor) for unit, factor in reversed(_UNITS.items()) if size % factor == 0 or factor == 1
+    )
+    return f"{size // factor}{unit}" if size else "0b"
+
+
+_BOOLEAN_WORDS = _one_of("true", "false")
+_BOOLEAN = Kind("true or false", _parse_boolean)
+_BOOLEAN_OR_AUTO = Kind("true, false or auto", _parse_boolean_or_auto)
+
+
+def _option(key: str, kind: Kind, default: str, doc: str, category: Category, aliases: tuple[str, ...] = ()) -> Any:
+    option = Option(PREFIX + key, kind, default, doc, category, tuple(PREFIX + alias for alias in aliases))
+    return field(default=option.parse(option.key, default), metadata={"option": option})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one action. `Settings()` has every default."""
+
+    enabled: bool = _option(
+        "enabled",
+        _BOOLEAN,
+        "true",
+        "Master switch of a session on which `sundog.enable` was called. Off: Spark runs everything itself.",
+        Category.GENERAL,
+    )
+    topk_enabled: bool = _option(
+        "topk.enabled", _BOOLEAN, "true", "Accelerate `ORDER BY … LIMIT k` over Parquet.", Category.SHAPES
+    )
+    topk_dynamic_pruning: bool = _option(
+        "topk.dynamicPruning.enabled",
+        _BOOLEAN,
+        "true",
+        "Check the k-th best value found so far against the statistics of each row group before reading it. Off: "
+        "statistics are used once, at the start (for comparison).",
+        Category.SHAPES,
+    )
+    window_enabled: bool = _option("window.enabled", _BOOLEAN, "true", "Accelerate window functions.", Category.SHAPES)
+    aggregate_enabled: bool = _option("aggregate.enabled", _BOOLEAN, "true", "Accelerate `GROUP BY`.", Category.SHAPES)
+    placement: Literal["auto", "driver", "executors"] = _option(
+        "placement",
+        _one_of("auto", "driver", "executors"),
+        "auto",
+        "`driver`: threads of the driver process. `executors`: tasks of the Spark cluster. `auto`: the driver when the "
+        "column bytes left after pruning are at most `spark.sundog.driver.maxBytes`.",
+        Category.PLACEMENT,
+    )
+    driver_max_bytes: int = _option(
+        "driver.maxBytes",
+        _bytes(at_least=0),
+        "512m",
+        "Uncompressed column bytes up to which `auto` keeps a query on the driver.",
+        Category.PLACEMENT,
+    )
+    task_memory_bytes: int = _option(
+        "task.memoryBytes",
+        _bytes(at_least=1 << 20),
+        "1g",
+        "Memory budget of one task. Over it, partial states are emitted early or spilled.",
+        Category.MEMORY,
+    )
+    exchange_block_bytes: int = _option(
+        "exchange.blockBytes",
+        _bytes(at_least=1 << 10),
+        "2m",
+        "Size of the Arrow blocks in which rows move between the stages of a query on executors.",
+        Category.MEMORY,
+    )
+    progress_enabled: bool | None = _option(
+        "progress.enabled",
+        _BOOLEAN_OR_AUTO,
+        "auto",
+        "Show the progress of long actions. `auto`: only in a terminal or a notebook.",
+        Category.DISPLAY,
+    )
+
+
+_OPTION_BY_FIELD: dict[str, Option] = {each.name: each.metadata["option"] for each in fields(Settings)}
+OPTIONS: dict[str, Option] = {option.key: option for option in _OPTION_BY_FIELD.values()}
+
+
+def read_settings(conf_get: ConfGet) -> Settings:
+    """The settings as they are now. A value that cannot be read is a ConfigError naming key, value and expectation.
+
+    `conf_get` is asked for every key and former key, so give it a dictionary's `get` and not one call to the JVM each.
+    """
+    return Settings(**{name: read_option(option, conf_get) for name, option in _OPTION_BY_FIELD.items()})  # type: ignore[arg-type]
+
+
+def read_option(option: Option, conf_get: ConfGet) -> object:
+    """The value under the option's key, or a former key, or the default."""
+    text = conf_get(option.key)
+    if text is not None:
+        return option.parse(option.key, text)
+    for alias in option.aliases:
+        text = conf_get(alias)
+        if text is not None:
+            _warn_once(alias, f"{alias} is now called {option.key}; the old name still works.")
+            return option.parse(alias, text)
+    return option.parse(option.key, option.default)
+
+
+def warn_unknown_keys(keys: Iterable[str]) -> None:
+    """Say once of each `spark.sundog.*` key that is not a setting that it does nothing, and what was probably meant."""
+    known = {name for option in OPTIONS.values() for name in (option.key, *option.aliases)}
+    for key in keys:
+        if key.startswith(PREFIX) and key not in known:
+            _warn_once(key, str(ConfigError.unknown_key(key, _nearest(key))))
+
+
+def _nearest(key: str) -> list[str]:
+    """Compared without the prefix, which would make any two keys look alike."""
+    names = [option.removeprefix(PREFIX) for option in OPTIONS]
+    return [PREFIX + name for name in difflib.get_close_matches(key.removeprefix(PREFIX), names, n=1)]
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(key: str, message: str) -> None:
+    if key not in _warned:
+        _warned.add(key)
+        warnings.warn(message, ConfigWarning, stacklevel=2)
