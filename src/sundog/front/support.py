@@ -38,6 +38,7 @@ class Code(Enum):
     RANGE_OVERFLOW = (
         "A frame boundary leaves the range of the order key's type, where Spark's answer depends on row order."
     )
+    EXECUTION = "Something failed while sundog ran the query, so Spark ran it instead."
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
 

@@ -5,13 +5,15 @@ batches; whatever it keeps between batches lives in that generator, so a retried
 is its line in `explain`.
 
 A *partitioner* ends a stage instead: it says to which of `partitions` tasks of the next stage each row goes, and may
-send a row to several (the halo of a window). Batches of one target arrive there in the order of the producing tasks.
+send a row to several (the halo of a window). Batches of one target arrive there in any order, unless the partitioner
+sets `ordered`: then in the order of the producing tasks, at the price of holding them all.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -39,6 +41,7 @@ class Partitioner(ABC):
     """Spec of how rows move to the next stage. Subclasses are frozen dataclasses."""
 
     partitions: int
+    ordered: ClassVar[bool] = False
 
     @property
     @abstractmethod

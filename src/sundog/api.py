@@ -1,0 +1,31 @@
+"""The public functions: switch sundog on and off for a session, ask what it would do, do it explicitly."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from sundog import actions
+from sundog.session import accelerate, check_classic, explain, settings_of
+from sundog.shipping import ensure_executors
+
+__all__ = ["accelerate", "disable", "enable", "explain"]
+
+
+def enable(spark: SparkSession) -> None:
+    """From now on, actions on this session's DataFrames run accelerated where eligible.
+
+    Idempotent, and without effect on other sessions. Checks the settings and, on a cluster, once, that the executors'
+    Python has what sundog needs; raises if not, and says what is missing.
+    """
+    check_classic(spark)
+    if spark._jconf.getConfString("spark.sundog.enabled", "") == "":
+        spark.conf.set("spark.sundog.enabled", "true")
+    settings_of(spark)
+    ensure_executors(spark)
+    actions.enable_session(spark)
+
+
+def disable(spark: SparkSession) -> None:
+    """Actions of this session run on plain Spark again."""
+    check_classic(spark)
+    actions.disable_session(spark)

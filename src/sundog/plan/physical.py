@@ -1,0 +1,265 @@
+"""How a plan runs: operators, exchanges, and where the decisions are taken at run time.
+
+`lower` turns a logical plan into a chain of physical nodes. A node is data; `runtime/execute.py` knows how to run each
+kind. Some nodes print as several lines because they *are* several steps, whose parameters (cut points, thresholds)
+become known only while they run: `TwoPhaseAggregate` is partial, exchange, final; `ParallelWindow` is range
+repartitioning, sort, window, halo drop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sundog.config import Settings
+from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
+from sundog.expr.nodes import Column, Expr
+from sundog.expr.ordering import SortKey
+from sundog.expr.printing import render, render_order
+from sundog.expr.raising import can_raise
+from sundog.operators.base import Operator
+from sundog.operators.filter import FilterOperator
+from sundog.operators.project import ProjectOperator
+from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.tree import TreeNode, transform_up
+
+
+class PhysicalPlan(TreeNode):
+    """Any node. `schema` is its output; `lines` its text, top first, each line one step deeper."""
+
+    __slots__ = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+    def lines(self) -> list[str]:
+        raise NotImplementedError
+
+
+PhysicalPlan.family = PhysicalPlan
+
+
+@dataclass(frozen=True)
+class ParquetScan(PhysicalPlan):
+    """Reads a relation in balanced tasks, after pruning by statistics."""
+
+    scan: Scan
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.scan.schema
+
+    def lines(self) -> list[str]:
+        return [scan_line(self.scan)]
+
+
+@dataclass(frozen=True)
+class ForeignScan(PhysicalPlan):
+    """Rows of a Spark plan, handed over as Arrow batches by the executors that hold them."""
+
+    foreign: Foreign
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.foreign.schema
+
+    def lines(self) -> list[str]:
+        return [f"SparkInput: {self.foreign.label}, columns=[{', '.join(self.foreign.schema.names)}]"]
+
+
+@dataclass(frozen=True)
+class Apply(PhysicalPlan):
+    """An operator over each partition of its child."""
+
+    child: PhysicalPlan
+    operator: Operator
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.operator.schema
+
+    def lines(self) -> list[str]:
+        return [self.operator.describe()]
+
+
+@dataclass(frozen=True)
+class TopKScan(PhysicalPlan):
+    """Top-k tied to its scan: row groups best first, pruned by the live threshold; other columns for winners only."""
+
+    scan: Scan
+    order: tuple[SortKey, ...]
+    limit: int
+    offset: int
+    dynamic_pruning: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.scan.schema
+
+    def lines(self) -> list[str]:
+        eligible = ", dynamic_rg_pruning=eligible" if self.dynamic_pruning else ""
+        sort_columns = {key.expr.name for key in self.order if isinstance(key.expr, Column)}
+        late = [name for name in self.scan.columns if name not in sort_columns]
+        lines = [topk_line(self.order, self.limit, self.offset)]
+        if late:
+            lines.insert(0, f"LateMaterialize: columns=[{', '.join(late)}]")
+        return [*lines, scan_line(self.scan) + eligible]
+
+
+@dataclass(frozen=True)
+class TopKMerge(PhysicalPlan):
+    """Top-k over any input: the k best of each partition, then of all."""
+
+    child: PhysicalPlan
+    order: tuple[SortKey, ...]
+    limit: int
+    offset: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.child.schema
+
+    def lines(self) -> list[str]:
+        return [topk_line(self.order, self.limit, self.offset)]
+
+
+@dataclass(frozen=True)
+class LimitAny(PhysicalPlan):
+    """Any `limit` rows: partitions are read until there are enough."""
+
+    child: PhysicalPlan
+    limit: int
+    offset: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.child.schema
+
+    def lines(self) -> list[str]:
+        return [f"Limit: fetch={self.limit}" + (f", skip={self.offset}" if self.offset else "")]
+
+
+@dataclass(frozen=True)
+class TwoPhaseAggregate(PhysicalPlan):
+    child: PhysicalPlan
+    keys: tuple[NamedExpr, ...]
+    aggregates: tuple[AggregateCall, ...]
+    output: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.output
+
+    def lines(self) -> list[str]:
+        keys = ", ".join(named_text(key) for key in self.keys)
+        calls = ", ".join(call_text(call) for call in self.aggregates)
+        return [
+            f"Aggregate: mode=final, keys=[{', '.join(key.name for key in self.keys)}]",
+            f"HashExchange: keys=[{', '.join(key.name for key in self.keys)}]",
+            f"Aggregate: mode=partial, keys=[{keys}], aggregates=[{calls}]",
+        ]
+
+
+@dataclass(frozen=True)
+class ParallelWindow(PhysicalPlan):
+    child: PhysicalPlan
+    calls: tuple[WindowCall, ...]
+    partition_by: tuple[Expr, ...]
+    order_by: tuple[SortKey, ...]
+    output: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.output
+
+    def lines(self) -> list[str]:
+        calls = ", ".join(f"{window_text(call)} AS {call.name}" for call in self.calls)
+        order = render_order(self.order_by)
+        if self.partition_by:
+            keys = ", ".join(render(key) for key in self.partition_by)
+            return [f"Window: [{calls}]", f"Sort: [{keys}, {order}]", f"HashExchange: keys=[{keys}]"]
+        return ["HaloDrop", f"Window: [{calls}]", f"Sort: [{order}]", f"RangeRepartition: order=[{order}]"]
+
+
+def scan_line(scan: Scan) -> str:
+    parts = [f"ParquetScan: {scan.relation.label}", f"files={len(scan.relation.files)}"]
+    parts.append(f"columns=[{', '.join(scan.columns)}]")
+    if scan.predicate is not None:
+        parts.append(f"predicate={render(scan.predicate)}")
+    return ", ".join(parts)
+
+
+def topk_line(order: tuple[SortKey, ...], limit: int, offset: int) -> str:
+    return f"TopK: fetch={limit}" + (f", skip={offset}" if offset else "") + f", order=[{render_order(order)}]"
+
+
+def named_text(named: NamedExpr) -> str:
+    return named.name if named.is_passthrough else f"{render(named.expr)} AS {named.name}"
+
+
+def call_text(call: AggregateCall) -> str:
+    distinct = "DISTINCT " if call.distinct else ""
+    arguments = ", ".join(render(arg) for arg in call.args) or "*"
+    condition = f" FILTER (WHERE {render(call.filter)})" if call.filter is not None else ""
+    return f"{call.function}({distinct}{arguments}){condition} AS {call.name}"
+
+
+def window_text(call: WindowCall) -> str:
+    frame = call.frame
+    bounds = [
+        f"{bound.offset}{' ' + bound.unit if bound.unit else ''}" if bound.offset is not None else bound.kind.value
+        for bound in (frame.start, frame.end)
+    ]
+    arguments = ", ".join(render(arg) for arg in call.args)
+    return f"{call.function}({arguments}) {frame.units.upper()} BETWEEN {bounds[0]} AND {bounds[1]}"
+
+
+def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
+    """The physical plan of an optimised logical plan."""
+    match plan:
+        case Scan():
+            return ParquetScan(plan)
+        case Foreign():
+            return ForeignScan(plan)
+        case Filter():
+            return Apply(lower(plan.child, settings), FilterOperator(plan.schema, plan.predicate))
+        case Project():
+            return Apply(lower(plan.child, settings), ProjectOperator(plan.exprs))
+        case TopK():
+            return _lower_topk(plan, settings)
+        case Limit():
+            return LimitAny(lower(plan.child, settings), plan.limit, plan.offset)
+        case Aggregate():
+            return TwoPhaseAggregate(lower(plan.child, settings), plan.keys, plan.aggregates, plan.schema)
+        case Window():
+            child = lower(plan.child, settings)
+            return ParallelWindow(child, plan.calls, plan.partition_by, plan.order_by, plan.schema)
+        case _:
+            raise TypeError(f"no physical form for {type(plan).__name__}")
+
+
+def _lower_topk(plan: TopK, settings: Settings) -> PhysicalPlan:
+    """Tie the top-k to its scan where what lies between can be evaluated for the winners alone.
+
+    A projection below the sort is evaluated by Spark for every row of the table. Where it cannot raise, nobody sees the
+    difference if only the winners' values are computed; where it can, it has to see every row, and nothing is pruned.
+    """
+    exprs: tuple[NamedExpr, ...] | None = None
+    below = plan.child
+    if isinstance(below, Project):
+        exprs = below.exprs
+        below = below.child
+    if not isinstance(below, Scan) or any(can_raise(named.expr) for named in exprs or ()):
+        return TopKMerge(lower(plan.child, settings), plan.order, plan.limit, plan.offset)
+    order = plan.order
+    if exprs is not None:
+        meaning = {named.name: named.expr for named in exprs}
+        order = tuple(SortKey(_substitute(key.expr, meaning), key.descending, key.nulls_first) for key in plan.order)
+    top = TopKScan(below, order, plan.limit, plan.offset, settings.topk_dynamic_pruning)
+    return top if exprs is None else Apply(top, ProjectOperator(exprs))
+
+
+def _substitute(expr: Expr, meaning: dict[str, Expr]) -> Expr:
+    return transform_up(expr, lambda node: meaning.get(node.name, node) if isinstance(node, Column) else node)

@@ -1,0 +1,55 @@
+"""Every node carries only the columns that something above it uses, so the scan decodes only those.
+
+Catalyst prunes columns at the relation by inserting projections; here the projections that only drop columns disappear
+into the scan itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sundog.expr.nodes import Expr, columns_of
+from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
+
+
+def prune_columns(plan: LogicalPlan) -> LogicalPlan:
+    return _prune(plan, set(plan.schema.names))
+
+
+def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
+    match plan:
+        case Scan():
+            columns = tuple(name for name in plan.columns if name in wanted)
+            return plan if columns == plan.columns else replace(plan, columns=columns)
+        case Foreign():
+            return plan
+        case Filter():
+            return replace(plan, child=_prune(plan.child, wanted | columns_of(plan.predicate)))
+        case Project():
+            exprs = tuple(expr for expr in plan.exprs if expr.name in wanted)
+            child = _prune(plan.child, _columns(expr.expr for expr in exprs))
+            if child.schema.names == [e.name for e in exprs] and all(e.is_passthrough for e in exprs):
+                return child
+            return Project(child, exprs)
+        case TopK():
+            return replace(plan, child=_prune(plan.child, wanted | _columns(key.expr for key in plan.order)))
+        case Limit():
+            return replace(plan, child=_prune(plan.child, wanted))
+        case Aggregate():
+            used = [key.expr for key in plan.keys]
+            for call in plan.aggregates:
+                used += [*call.args, *([call.filter] if call.filter is not None else [])]
+            return replace(plan, child=_prune(plan.child, _columns(used)))
+        case Window():
+            used = [*plan.partition_by, *(key.expr for key in plan.order_by)]
+            for window_call in plan.calls:
+                used += [*window_call.args, *([window_call.filter] if window_call.filter is not None else [])]
+            below = (wanted - {window_call.name for window_call in plan.calls}) | _columns(used)
+            return replace(plan, child=_prune(plan.child, below))
+        case _:
+            return plan
+
+
+def _columns(expressions: Iterable[Expr]) -> set[str]:
+    return set().union(*(columns_of(expression) for expression in expressions))

@@ -1,0 +1,55 @@
+"""What the last action on a thread did: the answer to "was it accelerated, why not, and what did it skip?"."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from sundog.errors import SundogError
+from sundog.front.support import Reason
+from sundog.runtime.flow import StageRecord
+
+
+@dataclass
+class Run:
+    """One action. Renewed by every action on the thread, also by one that raises."""
+
+    action: str = ""
+    accelerated: bool = False
+    reasons: list[Reason] = field(default_factory=list)
+    placement: str | None = None
+    seconds: float = 0.0
+    planning_seconds: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+    plan: str = ""
+    stages: list[StageRecord] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)  # what a shape leaves for the report: row groups, ranges
+
+    @property
+    def fallback_reasons(self) -> list[str]:
+        return [str(reason) for reason in self.reasons]
+
+    @property
+    def fallback_reason(self) -> str | None:
+        return str(self.reasons[0]) if self.reasons else None
+
+    def decline(self, *reasons: Reason) -> None:
+        self.reasons.extend(reason for reason in reasons if reason not in self.reasons)
+
+
+_last = threading.local()
+
+
+def last_run() -> Run:
+    """The last action that this thread ran on an enabled session."""
+    run: Run | None = getattr(_last, "run", None)
+    if run is None:
+        raise SundogError("No action has run on this thread since sundog.enable(spark).")
+    return run
+
+
+def start_run(action: str) -> Run:
+    """Begin a new record; from here on it is what `last_run` gives."""
+    _last.run = Run(action)
+    return _last.run

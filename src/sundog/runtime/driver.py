@@ -1,0 +1,131 @@
+"""Runs tasks on threads of the driver's own process; exchanges stay in memory.
+
+Kernels and Arrow release the GIL, so threads are enough, and nothing is copied or serialised between stages. For work
+that fits (`spark.sundog.driver.maxBytes`) this avoids a Spark job altogether, which costs more than most top-ks do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import perf_counter
+from typing import TypeVar
+
+import pyarrow as pa
+
+from sundog.metrics import Metrics
+from sundog.operators.base import Operator, Partitioner
+from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
+from sundog.runtime.flow import Flow, Runtime, StageRecord
+from sundog.runtime.task import BatchSource, Source, run_operators
+
+T = TypeVar("T")
+
+
+class DriverRuntime(Runtime):
+    name = "driver"
+
+    def __init__(self, parallelism: int, task_memory_bytes: int) -> None:
+        self.parallelism = max(1, parallelism)
+        self.metrics = Metrics()
+        self.stages: list[StageRecord] = []
+        self._task_memory_bytes = task_memory_bytes
+
+    def start(self, sources: Sequence[Source], label: str) -> Flow:
+        return _DriverFlow(self, list(sources), (), label)
+
+    def run_tasks(self, count: int, task: Callable[[int, TaskContext], T], label: str) -> list[T]:
+        """Run `task(index, context)` for each index; the first failure cancels the others and is raised."""
+        cancelled = threading.Event()
+        stage_metrics = Metrics()
+        lock = threading.Lock()
+        start = perf_counter()
+
+        def one(index: int) -> T:
+            context = TaskContext(index, Metrics(), MemoryBudget(self._task_memory_bytes), cancelled)
+            try:
+                context.check_cancelled()
+                return task(index, context)
+            except BaseException:
+                cancelled.set()
+                raise
+            finally:
+                context.close()
+                with lock:
+                    stage_metrics.merge(context.metrics)
+
+        try:
+            results = self._run_all(count, one, cancelled)
+        finally:
+            stage_metrics.add("tasks", count)
+            stage_metrics.add("stages")
+            self.metrics.merge(stage_metrics)
+            self.stages.append(StageRecord(label, count, perf_counter() - start, stage_metrics.as_dict()))
+        return results
+
+    def _run_all(self, count: int, one: Callable[[int], T], cancelled: threading.Event) -> list[T]:
+        if count <= 1 or self.parallelism == 1:
+            return [one(index) for index in range(count)]
+        with ThreadPoolExecutor(min(count, self.parallelism), "sundog") as pool:
+            futures = [pool.submit(one, index) for index in range(count)]
+            try:
+                return _results(futures)
+            except BaseException:
+                cancelled.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+
+def _results(futures: list[Future[T]]) -> list[T]:
+    """All results, or the error that started the cancellation rather than one that only followed from it."""
+    errors = [error for future in futures if not future.cancelled() and (error := future.exception()) is not None]
+    if errors:
+        raise next((error for error in errors if not isinstance(error, TaskCancelled)), errors[0])
+    return [future.result() for future in futures]
+
+
+class _DriverFlow(Flow):
+    def __init__(
+        self, runtime: DriverRuntime, sources: list[Source], operators: tuple[Operator, ...], label: str
+    ) -> None:
+        self._runtime = runtime
+        self._sources = sources
+        self._operators = operators
+        self._label = label
+
+    @property
+    def partitions(self) -> int:
+        return len(self._sources)
+
+    def then(self, *operators: Operator) -> Flow:
+        return _DriverFlow(self._runtime, self._sources, (*self._operators, *operators), self._label)
+
+    def exchange(self, partitioner: Partitioner) -> Flow:
+        def split(index: int, context: TaskContext) -> list[list[pa.RecordBatch]]:
+            buckets: list[list[pa.RecordBatch]] = [[] for _ in range(partitioner.partitions)]
+            stream = run_operators(self._sources[index].read(context), self._operators, context)
+            for target, batch in partitioner.split(stream, context):
+                if batch.num_rows:
+                    buckets[target].append(batch)
+                    context.metrics.add("exchange_rows", batch.num_rows)
+            return buckets
+
+        produced = self._runtime.run_tasks(len(self._sources), split, self._label)
+        targets = [
+            BatchSource([batch for buckets in produced for batch in buckets[target]])
+            for target in range(partitioner.partitions)
+        ]
+        return _DriverFlow(self._runtime, list(targets), (), partitioner.describe())
+
+    def gather(self) -> Flow:
+        return _DriverFlow(self._runtime, [BatchSource(self.collect())], (), "Gather")
+
+    def collect(self) -> list[pa.RecordBatch]:
+        return [batch for batches in self.collect_partitions() for batch in batches]
+
+    def collect_partitions(self) -> list[list[pa.RecordBatch]]:
+        def run(index: int, context: TaskContext) -> list[pa.RecordBatch]:
+            return list(run_operators(self._sources[index].read(context), self._operators, context))
+
+        return self._runtime.run_tasks(len(self._sources), run, self._label)

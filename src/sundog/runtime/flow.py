@@ -1,0 +1,71 @@
+"""What both runtimes offer: data in partitions, operators over each, exchanges between, a result at the end.
+
+    flow = runtime.start(sources).then(PartialAggregate(...)).exchange(HashPartition(...)).then(FinalAggregate(...))
+    batches = flow.collect()
+
+A flow is lazy where its runtime is (Spark) and immediate where that is simpler (driver). Whoever builds one does not
+know which it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sundog.metrics import Metrics
+from sundog.operators.base import Operator, Partitioner
+from sundog.runtime.task import Source
+
+
+@dataclass
+class StageRecord:
+    """What one stage did, for the report."""
+
+    label: str
+    tasks: int
+    seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Flow(ABC):
+    """Data in `partitions`, described and not necessarily there yet."""
+
+    @property
+    @abstractmethod
+    def partitions(self) -> int: ...
+
+    @abstractmethod
+    def then(self, *operators: Operator) -> Flow:
+        """Run operators over each partition."""
+
+    @abstractmethod
+    def exchange(self, partitioner: Partitioner) -> Flow:
+        """Move rows to `partitioner.partitions` partitions."""
+
+    @abstractmethod
+    def gather(self) -> Flow:
+        """One partition with everything, in partition order, on the driver: for the small ends of a plan."""
+
+    @abstractmethod
+    def collect(self) -> list[pa.RecordBatch]:
+        """All batches, in partition order."""
+
+    @abstractmethod
+    def collect_partitions(self) -> list[list[pa.RecordBatch]]:
+        """The batches of each partition."""
+
+
+class Runtime(ABC):
+    """A place to run. `parallelism` is how many tasks it runs at once."""
+
+    name: str
+    parallelism: int
+    metrics: Metrics
+    stages: list[StageRecord]
+
+    @abstractmethod
+    def start(self, sources: Sequence[Source], label: str) -> Flow:
+        """One partition per source."""

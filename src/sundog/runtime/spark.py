@@ -1,0 +1,291 @@
+"""Runs tasks on Spark's executors: each stage is a `mapInArrow`, each exchange a `repartitionById` of Arrow blocks.
+
+Spark owns scheduling, retries, speculation, shuffle and locality. A stage function holds nothing between tasks, so a
+repeated task simply does its work again. Its metrics travel in an accumulator keyed by (stage, partition): a retry
+overwrites what the lost attempt said instead of adding to it.
+
+An error of the query (an overflow, a corrupt file) is raised in the worker with its pickled self in the message, since
+text is all that Spark brings back from a Python worker; `unwrap_worker_error` on the driver finds it again.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import pickle
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+from pyspark import AccumulatorParam
+from pyspark import TaskContext as SparkTaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from sundog.metrics import Metrics
+from sundog.operators.base import Operator, Partitioner
+from sundog.operators.context import MemoryBudget, TaskContext
+from sundog.runtime.driver import DriverRuntime
+from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, coalesce, decode_block, encode_block
+from sundog.runtime.flow import Flow, Runtime, StageRecord
+from sundog.runtime.task import BatchSource, Source, run_operators
+
+BLOCK_SCHEMA = "pid int, source int, block binary"
+_BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
+_ERROR_MARK = "SUNDOG-ERROR:"
+
+StageMetrics = dict[tuple[int, int], dict[str, float]]
+
+
+class _LatestAttempt(AccumulatorParam):  # type: ignore[misc]
+    """(stage, partition) -> metrics, where a repeated task replaces what it said before."""
+
+    def zero(self, value: StageMetrics) -> StageMetrics:
+        return {}
+
+    def addInPlace(self, value1: StageMetrics, value2: StageMetrics) -> StageMetrics:  # noqa: N802
+        value1.update(value2)
+        return value1
+
+
+@dataclass(frozen=True)
+class _StageFunction:
+    """What a Python worker runs for one partition. Exactly one of `sources` and blocks is the input."""
+
+    stage: int
+    sources: tuple[bytes, ...] | None
+    operators: tuple[Operator, ...]
+    partitioner: Partitioner | None
+    result_schema: pa.Schema | None  # the real columns for Spark, instead of blocks
+    block_bytes: int
+    task_memory_bytes: int
+    ordered: bool
+    accumulator: Any
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+        spark_task = SparkTaskContext.get()
+        partition = spark_task.partitionId() if spark_task is not None else 0
+        context = TaskContext(partition, Metrics(), MemoryBudget(self.task_memory_bytes), spill_root=spill_root)
+        try:
+            stream = run_operators(self._input(batches, context), self.operators, context)
+            if self.result_schema is not None:
+                yield from _as_result(stream, self.result_schema)
+            else:
+                yield from self._blocks(stream, context)
+        except Exception as error:
+            raise _worker_error(error) from error
+        finally:
+            context.close()
+            context.metrics.add("tasks")
+            self.accumulator.add({(self.stage, partition): context.metrics.as_dict()})
+
+    def _input(self, batches: Iterable[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        if self.sources is not None:
+            for batch in batches:
+                for index in batch.column(0).to_pylist():
+                    yield from pickle.loads(self.sources[index]).read(context)
+        else:
+            yield from _read_blocks(batches, self.ordered)
+
+    def _blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
+        for target, held in coalesce(parts, self.block_bytes):
+            block = encode_block(held)
+            if self.partitioner is not None:
+                context.metrics.add("exchange_blocks")
+                context.metrics.add("exchange_bytes", block.size)
+                context.metrics.add("exchange_rows", sum(batch.num_rows for batch in held))
+            offsets = pa.py_buffer(_int32s(0, block.size))
+            column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, block])
+            ids = [pa.array([target], pa.int32()), pa.array([context.partition], pa.int32())]
+            yield pa.RecordBatch.from_arrays([*ids, column], schema=_BLOCK_ARROW)
+
+
+def _int32s(*values: int) -> bytes:
+    return b"".join(value.to_bytes(4, "little", signed=True) for value in values)
+
+
+def _read_blocks(batches: Iterable[pa.RecordBatch], ordered: bool) -> Iterator[pa.RecordBatch]:
+    """The batches in the blocks of this partition; in the order of the producing tasks if that matters."""
+    blocks = (
+        (source, block.as_buffer())
+        for batch in batches
+        for source, block in zip(batch.column(1).to_pylist(), batch.column(2), strict=True)
+    )
+    for _, block in sorted(blocks, key=lambda pair: pair[0]) if ordered else blocks:
+        yield from decode_block(block)
+
+
+def _as_result(stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Under Spark's names and types, in pieces that Spark's row conversion likes."""
+    for batch in stream:
+        renamed = pa.RecordBatch.from_arrays(
+            [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)], schema=schema
+        )
+        for start in range(0, renamed.num_rows, 65536):
+            yield renamed.slice(start, 65536)
+
+
+class SparkRuntime(Runtime):
+    name = "executors"
+
+    def __init__(self, session: SparkSession, task_memory_bytes: int, block_bytes: int = DEFAULT_BLOCK_BYTES) -> None:
+        self.session = session
+        self.parallelism = session.sparkContext.defaultParallelism
+        self.metrics = Metrics()
+        self.stages: list[StageRecord] = []
+        self.task_memory_bytes = task_memory_bytes
+        self.block_bytes = block_bytes
+        self.accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
+        self._stage_labels: list[str] = []
+
+    def start(self, sources: Sequence[Source], label: str) -> Flow:
+        payloads = tuple(pickle.dumps(source) for source in sources)
+        return _SparkFlow(self, None, payloads, len(payloads), (), label)
+
+    def new_stage(self, label: str) -> int:
+        self._stage_labels.append(label)
+        return len(self._stage_labels) - 1
+
+    def drain_metrics(self, seconds: float) -> None:
+        """Take over what finished tasks have reported since the last call."""
+        reported: StageMetrics = self.accumulator.value
+        by_stage: dict[int, Metrics] = {}
+        tasks: dict[int, int] = {}
+        for (stage, _), values in sorted(reported.items()):
+            by_stage.setdefault(stage, Metrics()).merge(values)
+            tasks[stage] = tasks.get(stage, 0) + 1
+        for stage, metrics in by_stage.items():
+            metrics.add("stages")
+            self.metrics.merge(metrics)
+            share = seconds / len(by_stage)
+            self.stages.append(StageRecord(self._stage_labels[stage], tasks[stage], share, metrics.as_dict()))
+        self.accumulator.value = {}
+
+
+class _SparkFlow(Flow):
+    def __init__(
+        self,
+        runtime: SparkRuntime,
+        frame: DataFrame | None,
+        payloads: tuple[bytes, ...],
+        partitions: int,
+        operators: tuple[Operator, ...],
+        label: str,
+        ordered: bool = False,
+    ) -> None:
+        self._runtime = runtime
+        self._frame = frame  # blocks of the previous exchange, or None: `payloads` are the input
+        self._payloads = payloads
+        self._partitions = partitions
+        self._operators = operators
+        self._label = label
+        self._ordered = ordered
+
+    @property
+    def partitions(self) -> int:
+        return self._partitions
+
+    def then(self, *operators: Operator) -> Flow:
+        return _SparkFlow(
+            self._runtime,
+            self._frame,
+            self._payloads,
+            self._partitions,
+            (*self._operators, *operators),
+            self._label,
+            self._ordered,
+        )
+
+    def exchange(self, partitioner: Partitioner) -> Flow:
+        blocks = self._run(partitioner=partitioner)
+        moved = blocks.repartitionById(partitioner.partitions, "pid")
+        ordered = partitioner.ordered
+        return _SparkFlow(self._runtime, moved, (), partitioner.partitions, (), partitioner.describe(), ordered)
+
+    def gather(self) -> Flow:
+        runtime = DriverRuntime(self._runtime.parallelism, self._runtime.task_memory_bytes)
+        runtime.metrics, runtime.stages = self._runtime.metrics, self._runtime.stages
+        return runtime.start([BatchSource(self.collect())], "Gather")
+
+    def collect(self) -> list[pa.RecordBatch]:
+        return [batch for _, batches in self._collect_blocks() for batch in batches]
+
+    def collect_partitions(self) -> list[list[pa.RecordBatch]]:
+        partitions: list[list[pa.RecordBatch]] = [[] for _ in range(self._partitions)]
+        for source, batches in self._collect_blocks():
+            partitions[source].extend(batches)
+        return partitions
+
+    def to_dataframe(self, schema: pa.Schema, spark_schema: StructType) -> DataFrame:
+        """The result as columns of a Spark DataFrame; nothing runs until Spark asks for it."""
+        return self._run(result_schema=schema, spark_schema=spark_schema)
+
+    def _collect_blocks(self) -> list[tuple[int, list[pa.RecordBatch]]]:
+        start = perf_counter()
+        try:
+            collected = collect_arrow(self._run())
+        finally:
+            self._runtime.drain_metrics(perf_counter() - start)
+        return [
+            (source, decode_block(block.as_buffer()))
+            for batch in collected
+            for source, block in zip(batch.column(1).to_pylist(), batch.column(2), strict=True)
+        ]
+
+    def _run(
+        self,
+        partitioner: Partitioner | None = None,
+        result_schema: pa.Schema | None = None,
+        spark_schema: StructType | str = BLOCK_SCHEMA,
+    ) -> DataFrame:
+        runtime = self._runtime
+        function = _StageFunction(
+            stage=runtime.new_stage(self._label),
+            sources=self._payloads if self._frame is None else None,
+            operators=self._operators,
+            partitioner=partitioner,
+            result_schema=result_schema,
+            block_bytes=runtime.block_bytes,
+            task_memory_bytes=runtime.task_memory_bytes,
+            ordered=self._ordered,
+            accumulator=runtime.accumulator,
+        )
+        frame = self._frame
+        if frame is None:
+            count = len(self._payloads)
+            frame = runtime.session.range(0, count, 1, max(1, count))
+        return frame.mapInArrow(function.__call__, spark_schema)
+
+
+def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
+    """Spark's own Arrow collection, past the interception of actions."""
+    from pyspark.sql.pandas.conversion import PandasConversionMixin
+
+    try:
+        batches: list[pa.RecordBatch] = PandasConversionMixin._collect_as_arrow(frame)
+    except Exception as error:
+        raise unwrap_worker_error(error) from error
+    return batches
+
+
+def _worker_error(error: Exception) -> Exception:
+    """The same error with its pickled self in the text, so that the driver can raise the original."""
+    try:
+        payload = base64.b64encode(pickle.dumps(error)).decode()
+    except Exception:  # an error that cannot be pickled travels as Spark's own PythonException
+        return error
+    return RuntimeError(f"{error}\n{_ERROR_MARK}{payload}:")
+
+
+def unwrap_worker_error(error: BaseException) -> BaseException:
+    """The error that a worker raised, if `error` is Spark's report of one; else `error` itself."""
+    found = re.search(f"{_ERROR_MARK}([A-Za-z0-9+/=]+):", str(error))
+    if found is None:
+        return error
+    original = pickle.loads(base64.b64decode(found[1]))
+    return original if isinstance(original, BaseException) else error

@@ -1,0 +1,279 @@
+"""The whole way of a query: read Catalyst's plan, match, plan, run, and give the result back; or leave it to Spark.
+
+    action on a DataFrame
+      -> CatalystPlan        the optimised plan, one call
+      -> match_plan          the subtrees that sundog takes, as logical plans; reasons for the rest
+      -> optimize, lower     rules, then a physical plan
+      -> execute             on driver threads or Spark executors
+      -> whole plan: an Arrow table straight to the user; subtree: spliced back into Spark's plan
+
+If anything fails while sundog runs a query, Spark runs it instead: it raises its own error where the query is at fault,
+and gives its own answer where sundog is. The reason is logged and kept in `Run.fallback_reasons`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.conversion import ArrowTableToRowsConversion
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import Row, StructType
+
+from sundog.config import Settings, read_settings
+from sundog.errors import InternalError, UnsupportedSessionError
+from sundog.front.catalyst_json import Node
+from sundog.front.jvm import CatalystPlan
+from sundog.front.match import Match, Matches, match_plan
+from sundog.front.relation import read_relation
+from sundog.front.splice import splice
+from sundog.front.support import Code, Declined, Reason
+from sundog.parquet.relation import Relation
+from sundog.plan.physical import PhysicalPlan, lower
+from sundog.plan.rules.order import optimize
+from sundog.report.explain import explain_text, render_plan
+from sundog.run import Run, last_run, start_run
+from sundog.runtime.execute import Execution, execute
+
+T = TypeVar("T")
+log = logging.getLogger("sundog")
+_inside = threading.local()
+
+
+@dataclass
+class Planned:
+    """A DataFrame's plan with the parts that sundog takes, ready to run."""
+
+    frame: DataFrame
+    catalyst: CatalystPlan
+    parts: list[tuple[Match, PhysicalPlan]]
+    settings: Settings
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.parts) == 1 and self.parts[0][0].path == ()
+
+
+def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
+    """What sundog would take of this DataFrame; None, with reasons in `run`, if nothing."""
+    started = perf_counter()
+    try:
+        settings = settings_of(frame.sparkSession)
+        if not settings.enabled:
+            raise Declined.because(Code.DISABLED, "spark.sundog.enabled is false")
+        if frame.isStreaming:
+            raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
+        catalyst = CatalystPlan.of(frame._jdf)
+        matches = _match(frame.sparkSession, catalyst, settings)
+        run.decline(*matches.reasons)
+        parts = []
+        for match in matches.found:
+            try:
+                parts.append((match, lower(optimize(match.plan), settings)))
+            except Declined as declined:
+                run.decline(*declined.reasons)
+        return Planned(frame, catalyst, parts, settings) if parts else None
+    except Declined as declined:
+        run.decline(*declined.reasons)
+        return None
+    finally:
+        run.planning_seconds += perf_counter() - started
+
+
+def settings_of(session: SparkSession) -> Settings:
+    jconf = session._jconf
+    return read_settings(lambda key: jconf.getConfString(key, None))
+
+
+def _match(session: SparkSession, catalyst: CatalystPlan, settings: Settings) -> Matches:
+    jconf = session._jconf
+    seen: dict[tuple[int, ...], Relation | Declined] = {}
+
+    def relation_of(leaf: Node, condition: Node | None) -> Relation:
+        """Each leaf is read once, although the search may come by several times."""
+        if leaf.path not in seen:
+            try:
+                seen[leaf.path] = read_relation(catalyst, leaf, condition, jconf.getConfString, session._jvm)
+            except Declined as declined:
+                seen[leaf.path] = declined
+        found = seen[leaf.path]
+        if isinstance(found, Declined):
+            raise found
+        return found
+
+    zone = jconf.getConfString("spark.sql.session.timeZone", "UTC")
+    return match_plan(catalyst.root, relation_of, settings, zone)
+
+
+def run_action(
+    name: str,
+    frame: DataFrame,
+    on_table: Callable[[pa.Table], T],
+    on_frame: Callable[[DataFrame], T],
+    plain: Callable[[], T],
+    repeatable: bool = True,
+) -> T:
+    """Run one action on `frame`: `on_table` for a whole result, `on_frame` for a spliced plan, else `plain`."""
+    run = start_run(name)
+    started = perf_counter()
+    try:
+        with under_action():
+            planned = plan_frame(frame, run)
+            if planned is not None:
+                try:
+                    return _run_planned(planned, run, on_table, on_frame)
+                except InternalError:
+                    raise
+                except Exception as error:
+                    run.accelerated = False
+                    if not repeatable:
+                        raise
+                    _note_failure(run, error)
+            return plain()
+    finally:
+        run.seconds = perf_counter() - started
+
+
+def _note_failure(run: Run, error: Exception) -> None:
+    reasons = error.reasons if isinstance(error, Declined) else ()
+    run.decline(*(reasons or (Reason(Code.EXECUTION, f"{type(error).__name__}: {str(error).splitlines()[0][:300]}"),)))
+    if not reasons:
+        log.info("sundog left the query to Spark after an error", exc_info=error)
+
+
+def _run_planned(
+    planned: Planned, run: Run, on_table: Callable[[pa.Table], T], on_frame: Callable[[DataFrame], T]
+) -> T:
+    run.plan = "\n\n".join(render_plan(physical) for _, physical in planned.parts)
+    executions: list[Execution] = []
+    try:
+        if planned.is_whole:
+            execution = execute(planned.parts[0][1], planned.frame.sparkSession, planned.settings, run.details)
+            executions.append(execution)
+            result = on_table(named_table(execution.batches(), planned.frame.schema))
+        else:
+            spliced = splice_parts(planned, run, executions)
+            result = on_frame(spliced)
+        run.accelerated = True
+        return result
+    finally:
+        for execution in executions:
+            execution.finish()
+            run.planning_seconds += execution.planning_seconds
+            _merge_metrics(run, execution)
+
+
+def _merge_metrics(run: Run, execution: Execution) -> None:
+    run.placement = execution.placement
+    for key, value in execution.metrics.as_dict().items():
+        run.metrics[key] = run.metrics.get(key, 0) + value
+    run.stages.extend(execution.stages)
+
+
+def splice_parts(planned: Planned, run: Run, executions: list[Execution]) -> DataFrame:
+    """Spark's plan with each part replaced: by its rows where they are on the driver, by a lazy DataFrame if not."""
+    session = planned.frame.sparkSession
+    replacements = []
+    for match, physical in planned.parts:
+        execution = execute(physical, session, planned.settings, run.details)
+        executions.append(execution)
+        schema = _schema_at(planned.catalyst, match.path)
+        replacements.append((match.path, execution.to_dataframe(schema)))
+    return splice(session, planned.catalyst.jplan, replacements)
+
+
+def _schema_at(catalyst: CatalystPlan, path: tuple[int, ...]) -> StructType:
+    return StructType.fromJson(json.loads(catalyst.jnode(path).schema().json()))
+
+
+def named_table(batches: list[pa.RecordBatch], schema: StructType) -> pa.Table:
+    """The result under the user's column names and Spark's Arrow types (instants in UTC)."""
+    target = to_arrow_schema(schema, timezone="UTC")
+    columns = [
+        pa.chunked_array([batch.column(index) for batch in batches], type=batches[0].schema.field(index).type)
+        if batches
+        else pa.chunked_array([], type=field.type)
+        for index, field in enumerate(target)
+    ]
+    return pa.Table.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, target, strict=True)], schema=target
+    )
+
+
+def to_rows(table: pa.Table, frame: DataFrame) -> list[Row]:
+    """Rows with exactly the Python types of Spark's own collect, by pyspark's own conversion."""
+    as_bytes = frame.sparkSession._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes", "true") == "true"
+    rows: list[Row] = ArrowTableToRowsConversion.convert(table, frame.schema, binary_as_bytes=as_bytes)
+    return rows
+
+
+def accelerate(frame: DataFrame) -> DataFrame:
+    """An ordinary DataFrame with the eligible parts of `frame` replaced; `frame` itself where there are none.
+
+    Parts that sundog runs on the driver are computed now; parts that run on executors when Spark runs the result.
+    """
+    check_classic(frame.sparkSession)
+    run = start_run("accelerate")
+    started = perf_counter()
+    try:
+        with under_action():
+            planned = plan_frame(frame, run)
+            if planned is None:
+                return frame
+            run.plan = "\n\n".join(render_plan(physical) for _, physical in planned.parts)
+            executions: list[Execution] = []
+            try:
+                result = splice_parts(planned, run, executions)
+            finally:
+                for execution in executions:
+                    _merge_metrics(run, execution)
+            run.accelerated = True
+            return result
+    finally:
+        run.seconds = perf_counter() - started
+
+
+def explain(frame: DataFrame, analyze: bool = False) -> str:
+    """The plan as text: what sundog takes, what stays on Spark and why; with `analyze`, run it and show the metrics."""
+    check_classic(frame.sparkSession)
+    if analyze:
+        run_action("explain", frame, lambda table: None, _drain, lambda: _drain(frame))
+        run = last_run()
+        return explain_text(run.plan, run.reasons, run.metrics, run.placement, run.seconds)
+    run = start_run("explain")
+    with under_action():
+        planned = plan_frame(frame, run)
+    run.plan = "" if planned is None else "\n\n".join(render_plan(physical) for _, physical in planned.parts)
+    return explain_text(run.plan, run.reasons)
+
+
+def _drain(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def check_classic(session: Any) -> None:
+    if not hasattr(session, "_jsparkSession"):
+        raise UnsupportedSessionError.connect()
+
+
+@contextmanager
+def under_action() -> Iterator[None]:
+    """Actions that sundog itself runs inside an action go straight to Spark."""
+    depth = getattr(_inside, "depth", 0)
+    _inside.depth = depth + 1
+    try:
+        yield
+    finally:
+        _inside.depth = depth
+
+
+def is_inside() -> bool:
+    return getattr(_inside, "depth", 0) > 0

@@ -1,0 +1,113 @@
+"""Are the executors able to run sundog's stages? Asked once per Spark application, with a tiny job.
+
+Executors need pyarrow, numpy, numba and pandas in their Python; those have compiled parts and must be installed there
+(`docs/cluster.md`). sundog itself is pure Python and ships itself where it is missing. What cannot be mended is said
+exactly, host by host, and the application then runs sundog's plans on the driver only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+NEEDED = ("pyarrow", "numpy", "numba", "pandas")
+
+_lock = threading.Lock()
+_problems: dict[str, str | None] = {}  # application id -> what is wrong, or None
+
+
+def ensure_executors(session: SparkSession) -> None:
+    """Check this application's executors if that was not done yet; ship sundog to them; warn of what is missing."""
+    context = session.sparkContext
+    with _lock:
+        if context.applicationId in _problems:
+            return
+        problem = None if _runs_in_our_environment(context) else _check(context)
+        _problems[context.applicationId] = problem
+    if problem is not None:
+        warnings.warn(f"{problem} Until then sundog runs on the driver only.", stacklevel=3)
+
+
+def executor_problem(session: SparkSession) -> str | None:
+    """Why this application's executors cannot run sundog's stages, or None if they can."""
+    return _problems.get(session.sparkContext.applicationId)
+
+
+def _runs_in_our_environment(context: SparkContext) -> bool:
+    """A local master with the driver's own Python: nothing to ask."""
+    if not str(context.master).startswith("local") or str(context.master).startswith("local-cluster"):
+        return False
+    python = shutil.which(context.pythonExec)
+    return python is not None and os.path.abspath(python) == os.path.abspath(sys.executable)
+
+
+def _check(context: SparkContext) -> str | None:
+    findings = probe_executors(context)
+    if any("sundog" in finding["missing"] for finding in findings):
+        context.addPyFile(_zip_of_this_package())
+        findings = probe_executors(context)
+    sentences = sorted(
+        {
+            f"The Python {finding['python']} on {finding['host']} lacks {', '.join(finding['missing'])}: "
+            "install it there or point PYSPARK_PYTHON at an environment that has it (docs/cluster.md)."
+            for finding in findings
+            if finding["missing"]
+        }
+    )
+    return " ".join(sentences) or None
+
+
+def probe_executors(context: SparkContext) -> list[dict[str, Any]]:
+    """What the Python workers of the executors see: host, executable, versions, missing packages."""
+    slots = max(2, context.defaultParallelism)
+    found: list[dict[str, Any]] = context.parallelize(range(slots), slots).mapPartitions(_probe_function()).collect()
+    unique = {(f["host"], f["python"]): f for f in found}
+    return [unique[key] for key in sorted(unique)]
+
+
+def _probe_function() -> Callable[[Iterator[int]], Iterator[dict[str, Any]]]:
+    """A function that is pickled by value (it is local), since the workers may have no sundog to import it from."""
+    wanted = NEEDED
+
+    def probe(_: Iterator[int]) -> Iterator[dict[str, Any]]:
+        import importlib
+        import platform
+        import socket
+        import sys as worker_sys
+
+        versions, missing = {}, []
+        for name in (*wanted, "sundog"):
+            try:
+                versions[name] = getattr(importlib.import_module(name), "__version__", "?")
+            except ImportError:
+                missing.append(name)
+        yield {
+            "host": socket.gethostname(),
+            "python": worker_sys.executable,
+            "python_version": platform.python_version(),
+            "versions": versions,
+            "missing": missing,
+        }
+
+    return probe
+
+
+def _zip_of_this_package() -> str:
+    package = Path(__file__).parent
+    target = Path(tempfile.mkdtemp(prefix="sundog-ship-")) / "sundog.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for source in sorted(package.rglob("*")):
+            if source.is_file() and "__pycache__" not in source.parts:
+                archive.write(source, Path("sundog") / source.relative_to(package))
+    return str(target)

@@ -1,0 +1,84 @@
+"""Small operators and sources that the runtime's tests can predict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.operators.base import Operator, Partitioner
+from sundog.operators.context import TaskContext
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers start .. stop in batches of `step`."""
+
+    start: int
+    stop: int
+    step: int = 10
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        for low in range(self.start, self.stop, self.step):
+            values = np.arange(low, min(low + self.step, self.stop))
+            context.metrics.add("input_rows", len(values))
+            yield pa.RecordBatch.from_arrays([pa.array(values)], schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class Sum(Operator):
+    """One row: the sum of all."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SCHEMA
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        total = sum(int(np.sum(batch.column(0).to_numpy())) for batch in batches)
+        yield pa.RecordBatch.from_arrays([pa.array([total])], schema=SCHEMA)
+
+    def describe(self) -> str:
+        return "Sum"
+
+
+@dataclass(frozen=True)
+class FailAt(Operator):
+    """Raises for a certain number."""
+
+    number: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SCHEMA
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        (context.scratch() / "spill").write_bytes(b"x")
+        for batch in batches:
+            if self.number in batch.column(0).to_pylist():
+                raise ValueError(f"met {self.number}")
+            yield batch
+
+    def describe(self) -> str:
+        return "FailAt"
+
+
+@dataclass(frozen=True)
+class Modulo(Partitioner):
+    partitions: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SCHEMA
+
+    def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for batch in batches:
+            targets = batch.column(0).to_numpy() % self.partitions
+            for target in range(self.partitions):
+                yield target, batch.filter(pa.array(targets == target))
+
+    def describe(self) -> str:
+        return f"Modulo: {self.partitions}"
