@@ -1,0 +1,96 @@
+"""The data sets by name: which tables each has, how large it is unless told, and where its files are.
+
+A finished data set carries a note beside its files (`_sundog_data.json`) that says what it is. The note is written last: a
+folder with files and no note is a broken or foreign one and is never silently used or overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sundog.benchmarks.data.h2o import GroupByTable, WindowTable
+from sundog.benchmarks.data.hits import Hits
+from sundog.benchmarks.data.layout import TableGenerator
+from sundog.benchmarks.data.lineitem import lineitem, lineitem_single
+from sundog.errors import SundogError
+
+NOTE_NAME = "_sundog_data.json"
+GENERATOR_VERSION = 1
+
+
+class DataSetError(SundogError):
+    """A data set is unknown, or the folder given for it holds something else. The message names the folder."""
+
+    @classmethod
+    def unknown(cls, name: str) -> DataSetError:
+        return cls(f"There is no data set {name!r}. There are: {', '.join(DATA_SETS)}.")
+
+    @classmethod
+    def occupied(cls, folder: Path) -> DataSetError:
+        return cls(f"{folder} is not empty and is not a data set of sundog's. Give another folder.")
+
+    @classmethod
+    def different(cls, folder: Path, found: Note, wanted: Note) -> DataSetError:
+        return cls(
+            f"{folder} holds {found.describe()}, not {wanted.describe()}. Give another folder or add --overwrite."
+        )
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a finished folder says of itself."""
+
+    name: str
+    rows: int
+    seed: int
+    version: int = GENERATOR_VERSION
+
+    def describe(self) -> str:
+        return f"{self.name} with {self.rows:,} rows (seed {self.seed}, generator {self.version})"
+
+    def write(self, folder: Path) -> None:
+        (folder / NOTE_NAME).write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Note | None:
+        path = folder / NOTE_NAME
+        return cls(**json.loads(path.read_text())) if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """`tables` maps the table's name in queries to its maker; with several tables, each has a folder of its name."""
+
+    name: str
+    default_rows: int
+    tables: Mapping[str, Callable[[int, int], TableGenerator]]
+    about: str
+
+    def generators(self, rows: int, seed: int) -> dict[str, TableGenerator]:
+        return {table: make(rows, seed) for table, make in self.tables.items()}
+
+    def folders(self, folder: Path) -> dict[str, Path]:
+        if len(self.tables) == 1:
+            return dict.fromkeys(self.tables, folder)
+        return {table: folder / table for table in self.tables}
+
+
+def _declare(*data_sets: DataSet) -> dict[str, DataSet]:
+    return {data_set.name: data_set for data_set in data_sets}
+
+
+DATA_SETS: dict[str, DataSet] = _declare(
+    DataSet("hits", 10_000_000, {"hits": Hits}, "web analytics events, ClickBench shaped, ordered by time"),
+    DataSet("lineitem", 6_000_000, {"lineitem": lineitem}, "TPC-H lines; files of 20 row groups in scrambled order"),
+    DataSet("lineitem_single", 6_000_000, {"lineitem": lineitem_single}, "the same in one file of 300 row groups"),
+    DataSet("h2o", 10_000_000, {"x": GroupByTable, "large": WindowTable}, "db-benchmark group-by and window tables"),
+)
+
+
+def find_data_set(name: str) -> DataSet:
+    if name not in DATA_SETS:
+        raise DataSetError.unknown(name)
+    return DATA_SETS[name]
