@@ -1,0 +1,164 @@
+"""Imports point one way: front -> plan -> parquet, operators -> kernels. This reads them and compares with the table.
+
+It is what lets the same operators run on a driver thread and in an executor's worker, and what lets a kernel be read
+without knowing Arrow, or a matcher without knowing how a query runs. If a folder needs one above it, the shared part moves
+down or is passed in; the table changes only with that discussion.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import sundog
+
+SOURCE = Path(sundog.__file__).parent
+
+# Importable by every folder but kernels; they import each other and no folder.
+BASE = {"errors", "tree", "types", "metrics", "config", "machine"}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a folder may import besides itself and BASE: parts of sundog, and packages of others."""
+
+    sundog: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()
+
+
+def layer(*parts: str, packages: str) -> Layer:
+    return Layer(frozenset(parts), frozenset(packages.split()))
+
+
+LAYERS = {
+    "kernels": layer(packages="numpy numba llvmlite"),
+    "expr": layer(packages="numpy pyarrow"),
+    "parquet": layer("expr", packages="numpy pyarrow"),
+    "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
+    "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
+    "front": layer("plan.logical", "parquet.relation", "expr", packages="pyarrow"),
+    "runtime": layer("plan", "operators", "parquet", "expr", packages="numpy pyarrow"),
+    "report": layer("front.support", "plan", "operators.base", packages="pyarrow jinja2 markupsafe"),
+}
+BASE_PACKAGES = {"numpy", "pyarrow"}
+
+# The only modules of a layer that may speak to Spark. The modules above all layers (session, cli, ...) may as well.
+SPARK_MODULES = {"front.jvm", "front.relation", "front.splice", "runtime.spark"}
+SPARK_PACKAGES = {"pyspark", "py4j"}
+
+
+@dataclass(frozen=True)
+class Import:
+    name: str
+    line: int
+    inside_function: bool
+
+
+def imports(source: str) -> Iterator[Import]:
+    """Every import, wherever it stands: `from a import b` counts as both `a` and `a.b`, since b may be a module."""
+
+    def visit(node: ast.AST, inside: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from (Import(alias.name, child.lineno, inside) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, f"line {child.lineno}: imports are absolute in sundog"
+                yield from (Import(f"{child.module}.{alias.name}", child.lineno, inside) for alias in child.names)
+            else:
+                function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                yield from visit(child, inside or function)
+
+    return visit(ast.parse(source), False)
+
+
+def is_part_of(name: str, parts: frozenset[str] | set[str]) -> bool:
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def violations(module: str, source: str) -> list[str]:
+    """Imports of a module (`operators.topk`, `config`) that the table does not allow."""
+    folder = module.partition(".")[0]
+    allowed = LAYERS.get(folder)
+    if allowed is None and folder not in BASE:
+        return []  # above all layers
+    found = []
+    for each in imports(source):
+        package, _, rest = each.name.partition(".")
+        where = f"{module}:{each.line}: {each.name}"
+        if package == "sundog":
+            parts = (
+                set(BASE) if allowed is None else {folder, *allowed.sundog} | (BASE if folder != "kernels" else set())
+            )
+            if not is_part_of(rest, parts):
+                found.append(f"{where} is not below {folder}")
+            elif each.inside_function:
+                found.append(f"{where} is imported inside a function")
+        elif package in SPARK_PACKAGES:
+            if module not in SPARK_MODULES:
+                found.append(f"{where}: only {sorted(SPARK_MODULES)} speak to Spark")
+        elif package not in sys.stdlib_module_names and package not in (allowed.packages if allowed else BASE_PACKAGES):
+            found.append(f"{where} is a package that {folder} does not know")
+    return found
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = (
+            ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__").removesuffix("__init__")
+        )
+        if name:
+            yield name, path
+
+
+def test_imports_follow_the_layers() -> None:
+    found = [problem for name, path in modules() for problem in violations(name, path.read_text())]
+    assert not found, "\n".join(found)
+
+
+def test_every_folder_has_a_layer_or_stands_above_all() -> None:
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders - {"benchmarks"} <= set(LAYERS)
+
+
+def test_every_module_of_the_tables_exists() -> None:
+    names = {name for name, _ in modules()}
+    assert names >= SPARK_MODULES | BASE
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "problem"),
+    [
+        ("kernels.x", "from sundog.errors import SundogError", "is not below kernels"),
+        ("kernels.x", "import pyarrow as pa", "is a package that kernels does not know"),
+        ("expr.x", "from sundog.plan import logical", "is not below expr"),
+        ("front.x", "from sundog.operators.base import Operator", "is not below front"),
+        ("front.x", "from sundog.plan import physical", "is not below front"),
+        ("operators.x", "def f():\n    from sundog.expr import nodes", "is imported inside a function"),
+        ("operators.x", "if True:\n    import pyspark.sql", "speak to Spark"),
+        ("config", "from pyspark import SparkConf", "speak to Spark"),
+        ("config", "from sundog.expr import nodes", "is not below config"),
+        ("runtime.driver", "from py4j.java_gateway import java_import", "speak to Spark"),
+    ],
+)
+def test_a_wrong_import_is_seen(module: str, source: str, problem: str) -> None:
+    (found,) = violations(module, source)
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("kernels.x", "import numba\nfrom sundog.kernels.compile import kernel"),
+        ("front.x", "from sundog.plan.logical import TopK\nfrom sundog.plan import logical\nfrom sundog import config"),
+        ("runtime.spark", "from pyspark.sql import DataFrame"),
+        ("operators.x", "def f():\n    import numpy"),
+        ("session", "from sundog.front import match\nimport pyspark"),
+    ],
+)
+def test_a_right_import_is_let_through(module: str, source: str) -> None:
+    assert violations(module, source) == []
