@@ -1,0 +1,336 @@
+"""Aggregates of every row's frame in time proportional to the rows, not to rows times frame width.
+
+Frames come as `starts` and `stops` (see `frames.py`), both never decreasing within a segment. Three ways to slide:
+
+*totals*     A running total and one subtraction per frame. For integers, where subtracting is exact modulo 2^64; where a
+             sum leaves 64 bits on its way, `checked_sums` walks that frame as Spark would.
+*two stacks* For everything that cannot be subtracted: min, max, variance, and sums of doubles. Taking the leaving row out
+             of a double sum is wrong for ever after one large value: (1e16 + 1) - 1e16 is 0. The frame is
+             split at a point `middle`; `suffix[i]` aggregates i .. middle, an accumulator middle .. stop; a frame is one
+             combination of the two. When the start passes the middle, the middle moves to the stop and the suffixes
+             are built anew, each row once. Nothing is ever taken out.
+
+                 rows   . . . . [ a b c d | e f g ] . . .        suffix[a] = a+b+c+d, accumulated = e+f+g
+                                start    middle   stop
+
+*ordered*    From the first row of the frame to the last, as Spark does it and with its rounding, bit for bit. Starts from
+             the frame before where that only grows, so a running sum costs one addition per row.
+
+Double sums on two stacks are compensated (the rounding error of each addition is kept and added last): they come
+out as the exact sum, rounded once, whatever the cut into ranges. 10 million rows in frames of 11,600 take 0.09 s on one
+core with stacks of the widest frame's size; stacks as long as the data took 0.22 s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sundog.kernels.compile import kernel
+
+Positions = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@kernel
+def running_totals(values: Longs, totals: Longs) -> None:
+    """totals[i]: the sum of the first i values, modulo 2^64; one longer than values."""
+    total = np.int64(0)
+    totals[0] = 0
+    for row in range(len(values)):
+        total += values[row]
+        totals[row + 1] = total
+
+
+@kernel
+def frame_totals(totals: Longs, starts: Positions, stops: Positions, result: Longs) -> None:
+    """The sum over each frame, modulo 2^64; 0 for an empty one."""
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        result[row] = totals[stop] - totals[start] if start < stop else 0
+
+
+@kernel
+def frame_magnitudes(totals: Doubles, starts: Positions, stops: Positions, limit: float, risky: Bools) -> None:
+    """risky[i]: the frame's sum of absolute values, from running totals of them, is not surely below the limit."""
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        risky[row] = start < stop and not totals[stop] - totals[start] < limit
+
+
+@kernel
+def checked_sums(
+    values: Longs,
+    starts: Positions,
+    stops: Positions,
+    rows: Longs,
+    initial: int,
+    result: Longs,
+    overflowed: Bools,
+) -> None:
+    """The frames of `rows`, added up in order; overflowed where a sum on the way leaves 64 bits, as Spark judges it."""
+    before_start, before_stop = np.int32(-1), np.int32(-1)
+    total = np.int64(0)
+    broken = False
+    for index in range(len(rows)):
+        row = rows[index]
+        start, stop = starts[row], stops[row]
+        if start != before_start or stop < before_stop:
+            total = np.int64(initial)
+            broken = False
+            before_stop = start
+        for place in range(before_stop, stop):
+            value = values[place]
+            added = total + value
+            if (total ^ added) & (value ^ added) < 0:
+                broken = True
+            total = added
+        before_start, before_stop = start, max(stop, start)
+        result[row] = total
+        overflowed[row] = broken
+
+
+@kernel
+def ordered_cost(starts: Positions, stops: Positions) -> np.int64:
+    """How many additions the ordered kernels would make."""
+    cost = np.int64(0)
+    for row in range(len(starts)):
+        if row > 0 and starts[row] == starts[row - 1] and stops[row] >= stops[row - 1]:
+            cost += stops[row] - max(stops[row - 1], starts[row - 1])
+        else:
+            cost += max(stops[row] - starts[row], 0)
+    return cost
+
+
+@kernel
+def ordered_sums(
+    values: Doubles, starts: Positions, stops: Positions, rows: Longs, initial: float, result: Doubles
+) -> None:
+    """The frames of `rows`, added up from first to last."""
+    before_start, before_stop = np.int32(-1), np.int32(-1)
+    total = 0.0
+    for index in range(len(rows)):
+        row = rows[index]
+        start, stop = starts[row], stops[row]
+        if start != before_start or stop < before_stop:
+            total = initial
+            before_stop = start
+        for place in range(before_stop, stop):
+            total += values[place]
+        before_start, before_stop = start, max(stop, start)
+        result[row] = total
+
+
+@kernel
+def widest_frame(starts: Positions, stops: Positions) -> np.int64:
+    """How many rows the widest frame has: the size of a stack, which then mostly stays in the cache."""
+    width = np.int64(0)
+    for row in range(len(starts)):
+        width = max(width, stops[row] - starts[row])
+    return width
+
+
+@kernel
+def compensated_sums(
+    values: Doubles, starts: Positions, stops: Positions, with_magnitudes: bool, result: Doubles, magnitudes: Doubles
+) -> None:
+    """Sums of doubles on two stacks; `magnitudes` (of length 0 unless asked for) get the sums of absolute values."""
+    width = widest_frame(starts, stops)
+    suffix = np.empty(width, np.float64)
+    suffix_error = np.empty(width, np.float64)
+    suffix_magnitude = np.empty(width if with_magnitudes else 0, np.float64)
+    base, middle, end = 0, 0, 0
+    total, error, magnitude = 0.0, 0.0, 0.0
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        if start >= stop:
+            result[row] = 0.0
+            if with_magnitudes:
+                magnitudes[row] = 0.0
+            continue
+        if start >= middle or stop < end:
+            total, error, magnitude = 0.0, 0.0, 0.0
+            for place in range(stop - 1, start - 1, -1):
+                value = values[place]
+                added = total + value
+                part = added - total
+                error += (total - (added - part)) + (value - part)
+                total = added
+                suffix[place - start] = total
+                suffix_error[place - start] = error
+                if with_magnitudes:
+                    magnitude += abs(value)
+                    suffix_magnitude[place - start] = magnitude
+            base, middle, end = start, stop, stop
+            total, error, magnitude = 0.0, 0.0, 0.0
+        while end < stop:
+            value = values[end]
+            added = total + value
+            part = added - total
+            error += (total - (added - part)) + (value - part)
+            total = added
+            if with_magnitudes:
+                magnitude += abs(value)
+            end += 1
+        left = suffix[start - base]
+        both = left + total
+        part = both - left
+        result[row] = both + (((left - (both - part)) + (total - part)) + (suffix_error[start - base] + error))
+        if with_magnitudes:
+            magnitudes[row] = suffix_magnitude[start - base] + magnitude
+
+
+@kernel
+def sliding_min(values: npt.NDArray[Any], starts: Positions, stops: Positions, result: npt.NDArray[Any]) -> None:
+    """The least value of each frame; of equals (-0.0 and 0.0) the first. NaN is above everything. Untouched if empty."""
+    suffix = np.empty(widest_frame(starts, stops), values.dtype)
+    base, middle, end = 0, 0, 0
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        if start >= stop:
+            continue
+        if start >= middle or stop < end:
+            best = values[stop - 1]
+            for place in range(stop - 1, start - 1, -1):
+                value = values[place]
+                if value <= best or best != best:
+                    best = value
+                suffix[place - start] = best
+            base, middle, end = start, stop, stop
+        if end < stop:
+            if end == middle:
+                accumulated = values[end]
+            while end < stop:
+                value = values[end]
+                if value < accumulated or accumulated != accumulated:
+                    accumulated = value
+                end += 1
+        left = suffix[start - base]
+        if end > middle and not (left <= accumulated or accumulated != accumulated):
+            left = accumulated
+        result[row] = left
+
+
+@kernel
+def sliding_max(values: npt.NDArray[Any], starts: Positions, stops: Positions, result: npt.NDArray[Any]) -> None:
+    """The greatest value of each frame; of equals (-0.0 and 0.0) the first. NaN is above everything."""
+    suffix = np.empty(widest_frame(starts, stops), values.dtype)
+    base, middle, end = 0, 0, 0
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        if start >= stop:
+            continue
+        if start >= middle or stop < end:
+            best = values[stop - 1]
+            for place in range(stop - 1, start - 1, -1):
+                value = values[place]
+                if value >= best or value != value:
+                    best = value
+                suffix[place - start] = best
+            base, middle, end = start, stop, stop
+        if end < stop:
+            if end == middle:
+                accumulated = values[end]
+            while end < stop:
+                value = values[end]
+                if value > accumulated or value != value:
+                    accumulated = value
+                end += 1
+        left = suffix[start - base]
+        if end > middle and not (left >= accumulated or left != left):
+            left = accumulated
+        result[row] = left
+
+
+@kernel(inline=True)
+def merged_moments(
+    count: float, mean: float, squares: float, count2: float, mean2: float, squares2: float
+) -> tuple[float, float, float]:
+    """Count, mean and sum of squared deviations of two disjoint sets together; stable."""
+    if count == 0.0:
+        return count2, mean2, squares2
+    if count2 == 0.0:
+        return count, mean, squares
+    both = count + count2
+    delta = mean2 - mean
+    step = delta / both
+    if count2 == 1.0 and squares2 == 0.0:
+        return both, mean + step, squares + delta * (delta - step)
+    return both, mean + step * count2, squares + squares2 + delta * step * count * count2
+
+
+@kernel
+def sliding_moments(
+    counts: Doubles,
+    means: Doubles,
+    squares: Doubles,
+    starts: Positions,
+    stops: Positions,
+    result_counts: Doubles,
+    result_means: Doubles,
+    result_squares: Doubles,
+) -> None:
+    """Moments of each frame on two stacks. A single row is (1, value, 0), a NULL (0, 0, 0)."""
+    width = widest_frame(starts, stops)
+    suffix_counts = np.empty(width, np.float64)
+    suffix_means = np.empty(width, np.float64)
+    suffix_squares = np.empty(width, np.float64)
+    base, middle, end = 0, 0, 0
+    n, mean, m2 = 0.0, 0.0, 0.0
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        if start >= stop:
+            result_counts[row] = 0.0
+            result_means[row] = 0.0
+            result_squares[row] = 0.0
+            continue
+        if start >= middle or stop < end:
+            n, mean, m2 = 0.0, 0.0, 0.0
+            for place in range(stop - 1, start - 1, -1):
+                n, mean, m2 = merged_moments(n, mean, m2, counts[place], means[place], squares[place])
+                suffix_counts[place - start] = n
+                suffix_means[place - start] = mean
+                suffix_squares[place - start] = m2
+            base, middle, end = start, stop, stop
+            n, mean, m2 = 0.0, 0.0, 0.0
+        while end < stop:
+            n, mean, m2 = merged_moments(n, mean, m2, counts[end], means[end], squares[end])
+            end += 1
+        all_n, all_mean, all_m2 = merged_moments(
+            suffix_counts[start - base], suffix_means[start - base], suffix_squares[start - base], n, mean, m2
+        )
+        result_counts[row] = all_n
+        result_means[row] = all_mean
+        result_squares[row] = all_m2
+
+
+@kernel
+def ordered_moments(
+    counts: Doubles,
+    means: Doubles,
+    squares: Doubles,
+    starts: Positions,
+    stops: Positions,
+    initial: tuple[float, float, float],
+    result_counts: Doubles,
+    result_means: Doubles,
+    result_squares: Doubles,
+) -> None:
+    """Moments of each frame from its first row to its last."""
+    before_start, before_stop = np.int32(-1), np.int32(-1)
+    n, mean, m2 = initial
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        if start != before_start or stop < before_stop:
+            n, mean, m2 = initial
+            before_stop = start
+        for place in range(before_stop, stop):
+            n, mean, m2 = merged_moments(n, mean, m2, counts[place], means[place], squares[place])
+        before_start, before_stop = start, max(stop, start)
+        result_counts[row] = n
+        result_means[row] = mean
+        result_squares[row] = m2

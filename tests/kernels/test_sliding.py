@@ -1,0 +1,170 @@
+"""Sliding aggregates against a computation of each frame on its own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.kernels.sliding import (
+    checked_sums,
+    compensated_sums,
+    frame_magnitudes,
+    frame_totals,
+    ordered_cost,
+    ordered_moments,
+    ordered_sums,
+    running_totals,
+    sliding_max,
+    sliding_min,
+    sliding_moments,
+)
+from tests.kernels.frame_cases import frames
+
+SETTINGS = settings(max_examples=80, deadline=None)
+POOL = [0.0, -0.0, 1.0, -1.0, 0.1, 1e16, -1e16, 1e-16, 3.5, -2.25]
+WILD = [*POOL, math.inf, -math.inf, math.nan]
+
+
+def picked(pool, rows, seed):
+    return np.array(pool)[np.random.default_rng(seed).integers(0, len(pool), rows)]
+
+
+def added_in_order(values, initial=0.0):
+    total = initial
+    for value in values:
+        total += float(value)
+    return total
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32))
+def test_integer_sums_are_exact_modulo_two_to_the_64(frame, seed):
+    values = picked([0, 1, -1, 7, 2**62, -(2**62), 2**63 - 1, -(2**63)], frame.rows, seed)
+    totals, result = np.empty(frame.rows + 1, np.int64), np.empty(frame.rows, np.int64)
+    running_totals(values, totals)
+    frame_totals(totals, frame.starts, frame.stops, result)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        exact = sum(map(int, values[start:stop]))
+        assert (int(result[row]) - exact) % 2**64 == 0
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32), st.sampled_from([0, 5, 2**63 - 1, -(2**63)]))
+def test_overflow_is_judged_on_each_frame_in_order(frame, seed, initial):
+    values = picked([0, 1, -1, 7, 2**62, -(2**62), 2**63 - 1, -(2**63)], frame.rows, seed)
+    result, overflowed = np.zeros(frame.rows, np.int64), np.zeros(frame.rows, np.bool_)
+    checked_sums(values, frame.starts, frame.stops, np.arange(frame.rows), initial, result, overflowed)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        total, broken = initial, False
+        for value in values[start:stop]:
+            total += int(value)
+            if not -(2**63) <= total < 2**63:
+                broken = True
+                total = (total + 2**63) % 2**64 - 2**63
+        assert (result[row], overflowed[row]) == (total, broken)
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32))
+def test_risky_frames_are_never_missed(frame, seed):
+    values = picked([0, 1, -1, 2**61, -(2**62), 2**63 - 1], frame.rows, seed)
+    totals = np.concatenate([[0.0], np.cumsum(np.abs(values.astype(np.float64)))])
+    risky = np.empty(frame.rows, np.bool_)
+    frame_magnitudes(totals, frame.starts, frame.stops, 2.0**62, risky)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        if sum(abs(int(value)) for value in values[start:stop]) >= 2**63:
+            assert risky[row]
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32), st.sampled_from([0.0, 2.5, 1e16]))
+def test_ordered_sums_are_bit_for_bit_those_of_a_loop(frame, seed, initial):
+    values = picked(WILD, frame.rows, seed)
+    result = np.empty(frame.rows)
+    ordered_sums(values, frame.starts, frame.stops, np.arange(frame.rows), initial, result)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        expected = added_in_order(values[start:stop], initial)
+        assert result[row] == expected or (math.isnan(result[row]) and math.isnan(expected))
+    assert ordered_cost(frame.starts, frame.stops) <= np.maximum(frame.stops - frame.starts, 0).sum()
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32))
+def test_compensated_sums_are_the_exact_sum(frame, seed):
+    values = picked(POOL, frame.rows, seed)
+    result, magnitudes = np.empty(frame.rows), np.empty(frame.rows)
+    compensated_sums(values, frame.starts, frame.stops, True, result, magnitudes)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        exact = math.fsum(values[start:stop])
+        assert result[row] == pytest.approx(exact, rel=1e-15, abs=1e-28 * magnitudes[row])
+        assert magnitudes[row] == pytest.approx(math.fsum(np.abs(values[start:stop])), rel=1e-13)
+
+
+def test_a_large_value_that_has_left_leaves_no_trace():
+    values = np.tile([1e16, 1.0, -1e16, 1.0], 250)
+    rows = np.arange(len(values))
+    for width in (1, 2, 3, 5, 50, 400):
+        starts = np.maximum(rows - width + 1, 0).astype(np.int32)
+        stops = (rows + 1).astype(np.int32)
+        result = np.empty(len(values))
+        compensated_sums(values, starts, stops, False, result, np.empty(0))
+        for row in rows:
+            assert result[row] == math.fsum(values[starts[row] : stops[row]])
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32))
+def test_min_and_max_in_sparks_order(frame, seed):
+    floats = picked(WILD, frame.rows, seed)
+    longs = picked([0, 1, -5, 2**63 - 1, -(2**63)], frame.rows, seed)
+    for values in (floats, longs):
+        low, high = values[:0].copy(), values[:0].copy()
+        low.resize(frame.rows)
+        high.resize(frame.rows)
+        sliding_min(values, frame.starts, frame.stops, low)
+        sliding_max(values, frame.starts, frame.stops, high)
+        for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+            if start < stop:
+                members = values[start:stop].tolist()
+                assert same(low[row], min(members, key=order_key)), members
+                assert same(high[row], max(members, key=order_key)), members
+
+
+def order_key(value):
+    return (1, 0.0) if value != value else (0, value)
+
+
+def same(left, right):
+    """Equal with the sign of zeros: of equals, Python's min and max too keep the first."""
+    return (left != left and right != right) or (left == right and math.copysign(1, left) == math.copysign(1, right))
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32))
+def test_moments(frame, seed):
+    values = picked([0.0, 1.0, -3.5, 70005.0, 70007.0, 2.0], frame.rows, seed)
+    valid = np.random.default_rng(seed).random(frame.rows) < 0.8
+    counts, means, squares = valid.astype(float), np.where(valid, values, 0.0), np.zeros(frame.rows)
+    slid = [np.empty(frame.rows) for _ in range(3)]
+    ordered = [np.empty(frame.rows) for _ in range(3)]
+    sliding_moments(counts, means, squares, frame.starts, frame.stops, *slid)
+    ordered_moments(counts, means, squares, frame.starts, frame.stops, (0.0, 0.0, 0.0), *ordered)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        members = values[start:stop][valid[start:stop]]
+        assert slid[0][row] == ordered[0][row] == len(members)
+        if len(members):
+            expected = float(np.var(members.astype(np.longdouble)) * len(members))
+            for result in (slid, ordered):
+                assert result[2][row] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_variance_of_two_large_neighbours_is_exact():
+    values = np.array([7000000000005.0, 7000000000007.0])
+    result = [np.empty(2) for _ in range(3)]
+    starts, stops = np.zeros(2, np.int32), np.array([1, 2], np.int32)
+    sliding_moments(np.ones(2), values, np.zeros(2), starts, stops, *result)
+    assert result[2].tolist() == [0.0, 2.0]
