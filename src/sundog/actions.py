@@ -139,7 +139,9 @@ def _count(original: Original, frame: DataFrame) -> int:
 
 
 def _is_empty(original: Original, frame: DataFrame) -> bool:
-    return run_action("isEmpty", frame.limit(1), lambda t: t.num_rows == 0, original, lambda: bool(original(frame)))
+    return run_action(
+        "isEmpty", frame.limit(1), lambda t: bool(t.num_rows == 0), original, lambda: bool(original(frame))
+    )
 
 
 def _tail(original: Original, frame: DataFrame, num: int) -> list[Row]:
@@ -205,7 +207,7 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
 }
 
 
-class AcceleratedWriter(DataFrameWriter):
+class AcceleratedWriter(DataFrameWriter):  # type: ignore[misc]
     """`df.write` of an enabled session: remembers how it was set up, and plans when the write starts."""
 
     def __init__(self, frame: DataFrame) -> None:
@@ -214,7 +216,7 @@ class AcceleratedWriter(DataFrameWriter):
         self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
 
-class AcceleratedWriterV2(DataFrameWriterV2):
+class AcceleratedWriterV2(DataFrameWriterV2):  # type: ignore[misc]
     """`df.writeTo(table)` likewise."""
 
     def __init__(self, frame: DataFrame, table: str) -> None:

@@ -51,5 +51,6 @@ def last_run() -> Run:
 
 def start_run(action: str) -> Run:
     """Begin a new record; from here on it is what `last_run` gives."""
-    _last.run = Run(action)
-    return _last.run
+    run = Run(action)
+    _last.run = run
+    return run

@@ -42,6 +42,8 @@ from sundog.plan.rules.order import optimize
 from sundog.report.explain import explain_text, render_plan
 from sundog.run import Run, last_run, start_run
 from sundog.runtime.execute import Execution, execute
+from sundog.runtime.spark import named_table
+from sundog.shipping import executor_problem
 
 T = TypeVar("T")
 log = logging.getLogger("sundog")
@@ -156,9 +158,10 @@ def _run_planned(
     executions: list[Execution] = []
     try:
         if planned.is_whole:
-            execution = execute(planned.parts[0][1], planned.frame.sparkSession, planned.settings, run.details)
+            execution = start_execution(planned, planned.parts[0][1], run)
             executions.append(execution)
-            result = on_table(named_table(execution.batches(), planned.frame.schema))
+            table = named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
+            result = on_table(table)
         else:
             spliced = splice_parts(planned, run, executions)
             result = on_frame(spliced)
@@ -169,6 +172,11 @@ def _run_planned(
             execution.finish()
             run.planning_seconds += execution.planning_seconds
             _merge_metrics(run, execution)
+
+
+def start_execution(planned: Planned, physical: PhysicalPlan, run: Run) -> Execution:
+    session = planned.frame.sparkSession
+    return execute(physical, session, planned.settings, {}, executor_problem(session), run.details)
 
 
 def _merge_metrics(run: Run, execution: Execution) -> None:
@@ -183,7 +191,7 @@ def splice_parts(planned: Planned, run: Run, executions: list[Execution]) -> Dat
     session = planned.frame.sparkSession
     replacements = []
     for match, physical in planned.parts:
-        execution = execute(physical, session, planned.settings, run.details)
+        execution = start_execution(planned, physical, run)
         executions.append(execution)
         schema = _schema_at(planned.catalyst, match.path)
         replacements.append((match.path, execution.to_dataframe(schema)))
@@ -192,20 +200,6 @@ def splice_parts(planned: Planned, run: Run, executions: list[Execution]) -> Dat
 
 def _schema_at(catalyst: CatalystPlan, path: tuple[int, ...]) -> StructType:
     return StructType.fromJson(json.loads(catalyst.jnode(path).schema().json()))
-
-
-def named_table(batches: list[pa.RecordBatch], schema: StructType) -> pa.Table:
-    """The result under the user's column names and Spark's Arrow types (instants in UTC)."""
-    target = to_arrow_schema(schema, timezone="UTC")
-    columns = [
-        pa.chunked_array([batch.column(index) for batch in batches], type=batches[0].schema.field(index).type)
-        if batches
-        else pa.chunked_array([], type=field.type)
-        for index, field in enumerate(target)
-    ]
-    return pa.Table.from_arrays(
-        [column.cast(field.type) for column, field in zip(columns, target, strict=True)], schema=target
-    )
 
 
 def to_rows(table: pa.Table, frame: DataFrame) -> list[Row]:

@@ -14,6 +14,7 @@ from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.support import Code, Declined
 
 LOCAL_ROWS_IN_JSON = 1000
+SHAPE_MARKS = ("GlobalLimit ", "Aggregate [", "Window [")
 
 
 class CatalystPlan:
@@ -21,7 +22,7 @@ class CatalystPlan:
 
     def __init__(self, jplan: Any) -> None:
         self.jplan = jplan
-        _refuse_large_local_data(jplan)
+        _refuse_hopeless(jplan)
         self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
         self.root = parse_plan(jplan.toJSON())
         for node in self.root.walk():
@@ -60,10 +61,20 @@ def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:
     return jtree
 
 
-def _refuse_large_local_data(jplan: Any) -> None:
-    """A LocalRelation writes a JSON entry for each row it holds: not worth reading, and nothing for us."""
-    leaves = jplan.collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        if leaf.getClass().getSimpleName() == "LocalRelation" and leaf.data().size() > LOCAL_ROWS_IN_JSON:
-            raise Declined.because(Code.SOURCE, "the data is a local collection, not Parquet files", "LocalRelation")
+def _refuse_hopeless(jplan: Any) -> None:
+    """Two cheap looks before the expensive one, so that a query that is none of ours is hardly delayed.
+
+    The plan's short text names every node, so a plan without the names of our shapes needs no JSON. A column called
+    `Window [` only makes the look less cheap. And a LocalRelation writes a JSON entry for each row that it holds.
+    """
+    text = str(jplan.toString())
+    if not any(mark in text for mark in SHAPE_MARKS):
+        raise Declined.because(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan")
+    if "LocalRelation" in text:
+        leaves = jplan.collectLeaves()
+        for index in range(leaves.size()):
+            leaf = leaves.apply(index)
+            if leaf.getClass().getSimpleName() == "LocalRelation" and leaf.data().size() > LOCAL_ROWS_IN_JSON:
+                raise Declined.because(
+                    Code.SOURCE, "the data is a local collection, not Parquet files", "LocalRelation"
+                )

@@ -259,10 +259,15 @@ def _read_options(options: dict[str, str], conf: ConfReader) -> ReadOptions:
     def flag(option: str, key: str) -> bool:
         return options.get(option.lower(), conf(key, "false")).lower() == "true"
 
+    def text(option: str, key: str) -> str:
+        return options.get(option.lower(), conf(key, "CORRECTED")).upper()
+
     return ReadOptions(
         case_sensitive=conf("spark.sql.caseSensitive", "false") == "true",
         ignore_missing_files=flag("ignoreMissingFiles", "spark.sql.files.ignoreMissingFiles"),
         ignore_corrupt_files=flag("ignoreCorruptFiles", "spark.sql.files.ignoreCorruptFiles"),
+        datetime_rebase_mode=text("datetimeRebaseMode", "spark.sql.parquet.datetimeRebaseModeInRead"),
+        int96_rebase_mode=text("int96RebaseMode", "spark.sql.parquet.int96RebaseModeInRead"),
     )
 
 

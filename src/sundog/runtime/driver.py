@@ -94,10 +94,6 @@ class _DriverFlow(Flow):
         self._operators = operators
         self._label = label
 
-    @property
-    def partitions(self) -> int:
-        return len(self._sources)
-
     def then(self, *operators: Operator) -> Flow:
         return _DriverFlow(self._runtime, self._sources, (*self._operators, *operators), self._label)
 

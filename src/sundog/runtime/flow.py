@@ -12,12 +12,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.runtime.task import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 @dataclass
@@ -31,11 +36,7 @@ class StageRecord:
 
 
 class Flow(ABC):
-    """Data in `partitions`, described and not necessarily there yet."""
-
-    @property
-    @abstractmethod
-    def partitions(self) -> int: ...
+    """Data in partitions, described and not necessarily there yet."""
 
     @abstractmethod
     def then(self, *operators: Operator) -> Flow:
@@ -55,7 +56,11 @@ class Flow(ABC):
 
     @abstractmethod
     def collect_partitions(self) -> list[list[pa.RecordBatch]]:
-        """The batches of each partition."""
+        """The batches of each partition; empty ones at the end may be left out."""
+
+    def to_dataframe(self, schema: StructType) -> DataFrame | None:
+        """A lazy DataFrame over the flow, where the flow is one of Spark's; None where its rows are on the driver."""
+        return None
 
 
 class Runtime(ABC):

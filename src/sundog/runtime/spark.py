@@ -23,6 +23,8 @@ import pyarrow as pa
 from pyspark import AccumulatorParam
 from pyspark import TaskContext as SparkTaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.conversion import PandasConversionMixin
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sundog.metrics import Metrics
@@ -53,10 +55,11 @@ class _LatestAttempt(AccumulatorParam):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _StageFunction:
-    """What a Python worker runs for one partition. Exactly one of `sources` and blocks is the input."""
+    """What a Python worker runs for one partition. Its input are `sources`, or Spark's own `columns`, or blocks."""
 
     stage: int
     sources: tuple[bytes, ...] | None
+    columns: pa.Schema | None
     operators: tuple[Operator, ...]
     partitioner: Partitioner | None
     result_schema: pa.Schema | None  # the real columns for Spark, instead of blocks
@@ -88,6 +91,10 @@ class _StageFunction:
             for batch in batches:
                 for index in batch.column(0).to_pylist():
                     yield from pickle.loads(self.sources[index]).read(context)
+        elif self.columns is not None:
+            for batch in batches:
+                context.metrics.add("input_rows", batch.num_rows)
+                yield _retyped(batch, self.columns)
         else:
             yield from _read_blocks(batches, self.ordered)
 
@@ -123,11 +130,15 @@ def _read_blocks(batches: Iterable[pa.RecordBatch], ordered: bool) -> Iterator[p
 def _as_result(stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Under Spark's names and types, in pieces that Spark's row conversion likes."""
     for batch in stream:
-        renamed = pa.RecordBatch.from_arrays(
-            [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)], schema=schema
-        )
+        renamed = _retyped(batch, schema)
         for start in range(0, renamed.num_rows, 65536):
             yield renamed.slice(start, 65536)
+
+
+def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same columns, by position, under the names and types of `schema`."""
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class SparkRuntime(Runtime):
@@ -145,7 +156,11 @@ class SparkRuntime(Runtime):
 
     def start(self, sources: Sequence[Source], label: str) -> Flow:
         payloads = tuple(pickle.dumps(source) for source in sources)
-        return _SparkFlow(self, None, payloads, len(payloads), (), label)
+        return _SparkFlow(self, None, payloads, None, (), label)
+
+    def start_frame(self, frame: DataFrame, columns: pa.Schema, label: str) -> Flow:
+        """One partition per partition of a Spark DataFrame, whose columns are taken by position as `columns`."""
+        return _SparkFlow(self, frame, (), columns, (), label)
 
     def new_stage(self, label: str) -> int:
         self._stage_labels.append(label)
@@ -173,39 +188,30 @@ class _SparkFlow(Flow):
         runtime: SparkRuntime,
         frame: DataFrame | None,
         payloads: tuple[bytes, ...],
-        partitions: int,
+        columns: pa.Schema | None,
         operators: tuple[Operator, ...],
         label: str,
         ordered: bool = False,
     ) -> None:
         self._runtime = runtime
-        self._frame = frame  # blocks of the previous exchange, or None: `payloads` are the input
+        self._frame = frame  # `columns` of Spark's, or blocks of an exchange, or None: `payloads` are the input
         self._payloads = payloads
-        self._partitions = partitions
+        self._columns = columns
         self._operators = operators
         self._label = label
         self._ordered = ordered
 
-    @property
-    def partitions(self) -> int:
-        return self._partitions
-
     def then(self, *operators: Operator) -> Flow:
+        chained = (*self._operators, *operators)
         return _SparkFlow(
-            self._runtime,
-            self._frame,
-            self._payloads,
-            self._partitions,
-            (*self._operators, *operators),
-            self._label,
-            self._ordered,
+            self._runtime, self._frame, self._payloads, self._columns, chained, self._label, self._ordered
         )
 
     def exchange(self, partitioner: Partitioner) -> Flow:
         blocks = self._run(partitioner=partitioner)
         moved = blocks.repartitionById(partitioner.partitions, "pid")
         ordered = partitioner.ordered
-        return _SparkFlow(self._runtime, moved, (), partitioner.partitions, (), partitioner.describe(), ordered)
+        return _SparkFlow(self._runtime, moved, (), None, (), partitioner.describe(), ordered)
 
     def gather(self) -> Flow:
         runtime = DriverRuntime(self._runtime.parallelism, self._runtime.task_memory_bytes)
@@ -216,14 +222,13 @@ class _SparkFlow(Flow):
         return [batch for _, batches in self._collect_blocks() for batch in batches]
 
     def collect_partitions(self) -> list[list[pa.RecordBatch]]:
-        partitions: list[list[pa.RecordBatch]] = [[] for _ in range(self._partitions)]
+        partitions: dict[int, list[pa.RecordBatch]] = {}
         for source, batches in self._collect_blocks():
-            partitions[source].extend(batches)
-        return partitions
+            partitions.setdefault(source, []).extend(batches)
+        return [partitions.get(index, []) for index in range(max(partitions, default=-1) + 1)]
 
-    def to_dataframe(self, schema: pa.Schema, spark_schema: StructType) -> DataFrame:
-        """The result as columns of a Spark DataFrame; nothing runs until Spark asks for it."""
-        return self._run(result_schema=schema, spark_schema=spark_schema)
+    def to_dataframe(self, schema: StructType) -> DataFrame | None:
+        return self._run(result_schema=to_arrow_schema(schema, timezone="UTC"), spark_schema=schema)
 
     def _collect_blocks(self) -> list[tuple[int, list[pa.RecordBatch]]]:
         start = perf_counter()
@@ -247,6 +252,7 @@ class _SparkFlow(Flow):
         function = _StageFunction(
             stage=runtime.new_stage(self._label),
             sources=self._payloads if self._frame is None else None,
+            columns=self._columns,
             operators=self._operators,
             partitioner=partitioner,
             result_schema=result_schema,
@@ -262,10 +268,21 @@ class _SparkFlow(Flow):
         return frame.mapInArrow(function.__call__, spark_schema)
 
 
+def frame_from_batches(session: SparkSession, batches: list[pa.RecordBatch], schema: StructType) -> DataFrame:
+    """Rows that are on the driver, as a DataFrame of `schema` that keeps their order."""
+    target = to_arrow_schema(schema, timezone="UTC")
+    return session.createDataFrame(named_table(batches, target), schema=schema)
+
+
+def named_table(batches: list[pa.RecordBatch], target: pa.Schema) -> pa.Table:
+    """The batches as one table, its columns taken by position, under the names and types of `target`."""
+    if not batches:
+        return target.empty_table()
+    return pa.Table.from_batches([_retyped(batch, target) for batch in batches], schema=target)
+
+
 def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
     """Spark's own Arrow collection, past the interception of actions."""
-    from pyspark.sql.pandas.conversion import PandasConversionMixin
-
     try:
         batches: list[pa.RecordBatch] = PandasConversionMixin._collect_as_arrow(frame)
     except Exception as error:

@@ -1,0 +1,57 @@
+"""Records Catalyst's JSON of the queries below, so that `front` is tested without a JVM.
+
+    .venv/bin/python -m tests.plans.record
+
+Run it for a new Spark version into a new folder, then look at what changed: `git diff --no-index tests/plans/4.3 …`.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from sundog.java import session
+from tests.oracle.tables import events, write_files
+
+QUERIES = {
+    "topk": "SELECT id, s FROM events WHERE num > 3 AND s LIKE 'a%' ORDER BY d DESC, id LIMIT 5",
+    "topk_offset": "SELECT id, d + 1 e FROM events ORDER BY d LIMIT 5 OFFSET 2",
+    "topk_all": "SELECT * FROM events ORDER BY ts DESC NULLS LAST LIMIT 10",
+    "topk_expression_above": "SELECT reverse(s) r FROM (SELECT s FROM events ORDER BY num LIMIT 5)",
+    "topk_raising": "SELECT id, num / small x FROM events ORDER BY id LIMIT 5",
+    "topk_join": "SELECT a.id, b.s FROM (SELECT id FROM events ORDER BY d LIMIT 5) a JOIN events b ON a.id = b.id",
+    "topk_union": "(SELECT id FROM events ORDER BY num LIMIT 5) UNION ALL (SELECT id FROM events ORDER BY d LIMIT 5)",
+    "limit": "SELECT id FROM events WHERE num = 3 LIMIT 5",
+    "plain": "SELECT id FROM events WHERE num = 3",
+    "aggregate": "SELECT grp, count(*) c, sum(d) s FROM events WHERE num > 0 GROUP BY grp",
+    "aggregate_topk": "SELECT grp, count(*) c FROM events GROUP BY grp HAVING count(*) > 2 ORDER BY c DESC LIMIT 3",
+    "distinct": "SELECT DISTINCT s, flag FROM events",
+    "window_range": "SELECT id, sum(num) OVER (ORDER BY seq RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) w FROM events",
+    "window_rows": "SELECT id, row_number() OVER (ORDER BY seq) n, lag(d) OVER (ORDER BY seq) l FROM events",
+    "collated": "SELECT id FROM events ORDER BY s COLLATE UTF8_LCASE LIMIT 3",
+    "udf_like": "SELECT id, uuid() u FROM events ORDER BY id LIMIT 3",
+}
+
+
+def main() -> None:
+    spark = session()
+    folder = Path(__file__).parent / ".".join(spark.version.split(".")[:2])
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
+        for name, sql in QUERIES.items():
+            nodes = json.loads(spark.sql(sql)._jdf.queryExecution().optimizedPlan().toJSON())
+            (folder / f"{name}.json").write_text(json.dumps(nodes, indent=1).replace(_jvm_id(nodes), "jvm") + "\n")
+    spark.stop()
+
+
+def _jvm_id(nodes: object) -> str:
+    """The id that makes each recording different for no reason."""
+    text = json.dumps(nodes)
+    start = text.index('"jvmId": "') + len('"jvmId": "')
+    return text[start : text.index('"', start)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Every action of a DataFrame, with sundog on and off: the same value, of the same Python types, and `last_run` says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sundog
+from tests.oracle.tables import events, write_files
+
+pytestmark = pytest.mark.spark
+
+WHOLE = "SELECT id, d, s, dec, day, ts, ntz, bin, flag, f FROM events ORDER BY num DESC, id LIMIT 40"
+SUBTREE = "SELECT a.id, b.s, b.ts FROM (SELECT id FROM events ORDER BY num, id LIMIT 20) a JOIN events b ON a.id = b.id"
+INELIGIBLE = "SELECT id, s FROM events WHERE num = 17"
+
+
+@pytest.fixture(scope="module")
+def session(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = write_files(events(), tmp_path_factory.mktemp("actions") / "events")
+    spark.read.parquet(str(folder)).createOrReplaceTempView("events")
+    sundog.enable(spark)
+    yield spark
+    sundog.disable(spark)
+
+
+def sorted_rows(rows: list[Any]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+ACTIONS: dict[str, Callable[[Any], Any]] = {
+    "collect": lambda df: sorted_rows(df.collect()),
+    "toArrow": lambda df: (df.toArrow().schema, sorted_rows(df.toArrow().to_pylist())),
+    "toPandas": lambda df: (str(df.toPandas().dtypes), sorted_rows(df.toPandas().to_dict("records"))),
+    "count": lambda df: df.count(),
+    "isEmpty": lambda df: df.isEmpty(),
+    "take": lambda df: sorted_rows(df.orderBy("id").take(3)),
+    "head": lambda df: df.orderBy("id").head(2),
+    "first": lambda df: df.orderBy("id").first(),
+    "tail": lambda df: df.orderBy("id").tail(2),
+    "toLocalIterator": lambda df: sorted_rows(list(df.toLocalIterator())),
+}
+
+
+@pytest.mark.parametrize("placement", ["driver", "executors"])
+@pytest.mark.parametrize("sql", [WHOLE, SUBTREE, INELIGIBLE], ids=["whole", "subtree", "ineligible"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_action_gives_what_spark_gives(session: Any, action: str, sql: str, placement: str) -> None:
+    session.conf.set("spark.sundog.placement", placement)
+    ours = ACTIONS[action](session.sql(sql))
+    run = sundog.last_run()
+    assert run.accelerated == (sql != INELIGIBLE or action in ("take", "head", "first"))
+    session.conf.set("spark.sundog.enabled", "false")
+    try:
+        theirs = ACTIONS[action](session.sql(sql))
+    finally:
+        session.conf.set("spark.sundog.enabled", "true")
+    assert ours == theirs
+    assert not sundog.last_run().accelerated
+
+
+@pytest.mark.parametrize("sql", [WHOLE, SUBTREE], ids=["whole", "subtree"])
+def test_show_prints_what_spark_prints(session: Any, sql: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for truncate, vertical in ((True, False), (False, False), (5, True)):
+        session.sql(f"SELECT * FROM ({sql}) ORDER BY id").show(7, truncate, vertical)
+        ours = capsys.readouterr().out
+        assert sundog.last_run().accelerated
+        session.conf.set("spark.sundog.enabled", "false")
+        session.sql(f"SELECT * FROM ({sql}) ORDER BY id").show(7, truncate, vertical)
+        session.conf.set("spark.sundog.enabled", "true")
+        assert ours == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sql", [WHOLE, SUBTREE], ids=["whole", "subtree"])
+def test_writes_hold_the_same_rows(session: Any, sql: str, tmp_path: Path) -> None:
+    session.sql(sql).write.mode("overwrite").option("compression", "zstd").parquet(str(tmp_path / "ours"))
+    assert sundog.last_run().accelerated
+    assert list((tmp_path / "ours").glob("*.zstd.parquet"))
+    session.sql(sql).write.format("json").save(str(tmp_path / "json"))
+    assert sundog.last_run().accelerated
+    session.conf.set("spark.sundog.enabled", "false")
+    theirs = sorted_rows(session.sql(sql).collect())
+    assert sorted_rows(session.read.parquet(str(tmp_path / "ours")).collect()) == theirs
+    assert session.read.json(str(tmp_path / "json")).count() == len(theirs)
+    session.conf.set("spark.sundog.enabled", "true")
+
+
+def test_save_modes_still_protect_existing_data(session: Any, tmp_path: Path) -> None:
+    from pyspark.errors import AnalysisException
+
+    session.sql(WHOLE).write.parquet(str(tmp_path / "out"))
+    with pytest.raises(AnalysisException, match="PATH_ALREADY_EXISTS"):
+        session.sql(WHOLE).write.parquet(str(tmp_path / "out"))
+    assert session.read.parquet(str(tmp_path / "out")).count() == 40
+
+
+def test_tables_written_by_sql_and_by_writers(session: Any) -> None:
+    try:
+        session.sql(f"CREATE TABLE made USING parquet AS {WHOLE}")
+        assert sundog.last_run().accelerated
+        session.sql(f"INSERT INTO made {WHOLE}")
+        assert sundog.last_run().accelerated
+        session.sql(WHOLE).write.mode("append").saveAsTable("made")
+        assert sundog.last_run().accelerated
+        session.sql(WHOLE).write.insertInto("made")
+        assert session.table("made").count() == 160
+        assert session.table("made").distinct().count() == 40
+    finally:
+        session.sql("DROP TABLE IF EXISTS made")
+
+
+def test_foreach_and_foreach_partition_see_every_row(session: Any) -> None:
+    for name in ("foreach", "foreachPartition"):
+        seen = session.sparkContext.accumulator(0)
+        function = (lambda row: seen.add(1)) if name == "foreach" else (lambda rows: seen.add(sum(1 for _ in rows)))
+        getattr(session.sql(WHOLE), name)(function)
+        assert sundog.last_run().accelerated
+        assert seen.value == 40
+
+
+def test_explain_shows_sparks_plan_and_ours(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    session.sql(SUBTREE).explain()
+    text = capsys.readouterr().out
+    assert "== Physical Plan ==" in text
+    assert "== Sundog ==" in text
+    assert "TopK: fetch=20" in text
+    assert "UNKNOWN_NODE" not in sundog.explain(session.sql(WHOLE))
+    analyzed = sundog.explain(session.sql(WHOLE), analyze=True)
+    assert "row groups ->" in analyzed
+
+
+def test_accelerate_without_enable_composes(session: Any) -> None:
+    sundog.disable(session)
+    try:
+        frame = session.sql("SELECT id, num FROM events ORDER BY num, id LIMIT 10")
+        ours = sundog.accelerate(frame)
+        assert sundog.last_run().accelerated
+        assert "FileScan" not in ours._jdf.queryExecution().toString()
+        assert ours.collect() == frame.collect()
+        joined = ours.join(session.table("events").select("id", "s"), "id")
+        assert sorted_rows(joined.collect()) == sorted_rows(
+            frame.join(session.table("events").select("id", "s"), "id").collect()
+        )
+        plain = session.sql(INELIGIBLE)
+        assert sundog.accelerate(plain) is plain
+    finally:
+        sundog.enable(session)
+
+
+def test_caching_the_accelerated_and_the_plain(session: Any) -> None:
+    cached = session.sql(WHOLE).cache()
+    try:
+        first, second = cached.collect(), cached.collect()
+        assert first == second
+        assert sundog.last_run().fallback_reason is not None
+    finally:
+        cached.unpersist()
+
+
+def test_two_threads_each_see_their_own_run(session: Any) -> None:
+    runs: dict[str, sundog.Run] = {}
+    barrier = threading.Barrier(2)
+
+    def work(name: str, sql: str) -> None:
+        barrier.wait()
+        session.sql(sql).collect()
+        barrier.wait()
+        runs[name] = sundog.last_run()
+
+    threads = [threading.Thread(target=work, args=item) for item in {"a": WHOLE, "b": INELIGIBLE}.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert runs["a"].accelerated
+    assert not runs["b"].accelerated
+
+
+def test_other_sessions_are_left_alone(session: Any) -> None:
+    other = session.newSession()
+    other.read.parquet(session.table("events").inputFiles()[0]).createOrReplaceTempView("events")
+    session.sql(INELIGIBLE).collect()
+    before = sundog.last_run()
+    other.sql("SELECT id FROM events ORDER BY num, id LIMIT 3").collect()
+    assert sundog.last_run() is before
+
+
+def test_enable_is_idempotent_and_disable_restores(session: Any) -> None:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    patched = DataFrame.collect
+    sundog.enable(session)
+    assert DataFrame.collect is patched
+    sundog.disable(session)
+    assert DataFrame.collect is not patched
+    sundog.enable(session)
+
+
+def test_an_action_that_raises_renews_the_run(session: Any) -> None:
+    from pyspark.errors import ArithmeticException
+
+    session.sql(WHOLE).collect()
+    before = sundog.last_run()
+    with pytest.raises(ArithmeticException) as caught:
+        session.sql("SELECT id, 1 / (num - num) x FROM events ORDER BY id LIMIT 5").collect()
+    assert caught.value.getCondition() == "DIVIDE_BY_ZERO"
+    assert sundog.last_run() is not before
+    assert not sundog.last_run().accelerated
+
+
+def test_streaming_is_answered_with_a_reason(session: Any, tmp_path: Path) -> None:
+    stream = session.readStream.format("rate").load()
+    assert "STREAMING" in sundog.explain(stream)
+
+
+def test_a_connect_session_gets_a_clear_error() -> None:
+    class ConnectSession:
+        pass
+
+    with pytest.raises(sundog.UnsupportedSessionError, match="Spark Connect"):
+        sundog.enable(ConnectSession())  # type: ignore[arg-type]
