@@ -60,10 +60,12 @@ class Import:
 
 
 def imports(source: str) -> Iterator[Import]:
-    """Every import, wherever it stands: `from a import b` counts as both `a` and `a.b`, since b may be a module."""
+    """Every import that is ever executed, wherever it stands. `from a import b` is `a.b`, since b may be a module."""
 
     def visit(node: ast.AST, inside: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue  # names for annotations only
             if isinstance(child, ast.Import):
                 yield from (Import(alias.name, child.lineno, inside) for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
@@ -157,6 +159,7 @@ def test_a_wrong_import_is_seen(module: str, source: str, problem: str) -> None:
         ("front.x", "from sundog.plan.logical import TopK\nfrom sundog.plan import logical\nfrom sundog import config"),
         ("runtime.spark", "from pyspark.sql import DataFrame"),
         ("operators.x", "def f():\n    import numpy"),
+        ("operators.x", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
         ("session", "from sundog.front import match\nimport pyspark"),
     ],
 )
