@@ -1,0 +1,210 @@
+"""The top-k bound: what a row must still beat. It only ever tightens, and everything that prunes reads it.
+
+Once k rows are known, the worst of them is a bar: a row past it can never be among the k best, whatever comes later.
+`DynamicFilter` holds the bar of the *leading* sort key; its `generation` counts how often it has moved, so that a
+reader redoes its work only then. `Threshold` is one state of it, frozen and picklable: that is what travels to tasks.
+
+Which of two rows wins when their keys tie is settled by their place in the table (file, row group, row), as if the
+table had been sorted stably in file order. So the answer does not depend on threads, rounds or on what was pruned:
+
+| leading key against the bar | one sort key | several sort keys |
+|---|---|---|
+| before it | can win | can win |
+| after it | cannot win | cannot win |
+| equal to it | can win if its place is before that of the row that set the bar | can win: later keys decide |
+
+A bar that comes from statistics has no row behind it (only "at least k rows are no worse"), so ties can always win.
+
+The bar is a rank (`ranks.py`) or NULL; NULLs sort before or after all values, as the key says, and NaN is the greatest
+value. The bar of `x DESC NULLS LAST` at 500 lets through what is >= 500, including NaN, and no NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import total_ordering
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.expr.buffers import Bools, decimal_words, validity_of, values_of
+from sundog.expr.ordering import SortKey
+from sundog.expr.ranks import NAN_RANK, Rank, is_text, rank_at, rank_float
+
+Place = tuple[Any, ...]
+"""Where a leading key stands in the order: plain tuple comparison, smaller is better."""
+
+Position = tuple[int, ...]
+"""Where a row stands in the table: (file, row group, row), or only the first of these."""
+
+
+@total_ordering
+@dataclass(frozen=True)
+class _Descending:
+    value: bytes
+
+    def __lt__(self, other: _Descending) -> bool:
+        return self.value > other.value
+
+
+def place_of(rank: Rank | None, key: SortKey) -> Place:
+    """The place of a value (or of NULL, for None) under a sort key."""
+    if rank is None:
+        return (0,) if key.nulls_first else (2,)
+    if not key.descending:
+        return (1, rank)
+    return (1, _Descending(rank) if isinstance(rank, bytes) else -rank)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One state of the bar. `bounded` is False as long as fewer than k rows are known: then everything can win."""
+
+    key: SortKey
+    single_key: bool
+    bounded: bool = False
+    lead: Rank | None = None
+    position: Position | None = None
+    generation: int = 0
+
+    @classmethod
+    def after_row(
+        cls, order: Sequence[SortKey], leads: pa.Array, row: int, position: Position | None = None
+    ) -> Threshold:
+        """The bar that a row sets: `leads[row]` is its leading key."""
+        return cls(order[0], len(order) == 1, True, rank_at(leads, row), position)
+
+    @property
+    def place(self) -> Place:
+        return place_of(self.lead, self.key)
+
+    def is_tighter_than(self, other: Threshold) -> bool:
+        if not self.bounded or not other.bounded:
+            return self.bounded
+        mine, theirs = self.place, other.place
+        if mine != theirs:
+            return mine < theirs
+        if not self.single_key or self.position is None:
+            return False
+        return other.position is None or self.position < other.position
+
+    def can_win(self, best: Place | None, position: Position) -> bool:
+        """Whether a row group at `position` (file, row group) whose best leading key is at `best` can hold a winner.
+
+        `best` is None where statistics do not say.
+        """
+        if not self.bounded or best is None:
+            return True
+        bar = self.place
+        if best != bar:
+            return best < bar
+        return not self.single_key or self.position is None or position <= self.position[:2]
+
+    def ties_can_win(self, position: Position) -> bool:
+        """Whether rows of the row group at `position` can win with a leading key equal to the bar."""
+        return not self.bounded or self.can_win(self.place, position)
+
+    def keep_mask(self, leads: pa.Array, ties: bool = True) -> Bools | None:
+        """True for the rows whose leading key can still win; None for all of them."""
+        if not self.bounded:
+            return None
+        valid = validity_of(leads)
+        if self.lead is None:
+            return self._mask_at_null(valid, len(leads), ties)
+        mask = self._values_before(leads, ties)
+        if valid is not None:
+            mask = mask | ~valid if self.key.nulls_first else mask & valid
+        return mask
+
+    def _mask_at_null(self, valid: Bools | None, rows: int, ties: bool) -> Bools | None:
+        """The bar is NULL: first, then only NULLs tie with it; or last, then every value is before it."""
+        nulls = np.zeros(rows, np.bool_) if valid is None else ~valid
+        if self.key.nulls_first:
+            return nulls if ties else np.zeros(rows, np.bool_)
+        return None if ties or valid is None else valid
+
+    def _values_before(self, leads: pa.Array, ties: bool) -> Bools:
+        dtype = leads.type
+        if is_text(dtype):
+            compare = _ARROW_COMPARE[self.key.descending, ties]
+            kept = compare(leads.view(pa.binary()), pa.scalar(self.lead, pa.binary()))
+            return np.asarray(pc.fill_null(kept, False).to_numpy(zero_copy_only=False), np.bool_)
+        assert isinstance(self.lead, int)
+        if pa.types.is_decimal(dtype):
+            return (
+                self._wide_decimals_before(leads, ties)
+                if dtype.precision > 18
+                else self._before(decimal_words(leads)[0].view(np.int64), self.lead, ties)
+            )
+        values = values_of(leads)
+        if not pa.types.is_floating(dtype):
+            return self._before(values, self.lead, ties)
+        if self.lead == NAN_RANK:
+            nans = np.isnan(values)
+            if self.key.descending:
+                return nans if ties else np.zeros(len(values), np.bool_)
+            return np.ones(len(values), np.bool_) if ties else ~nans
+        kept = self._before(values, rank_float(self.lead), ties)
+        return kept | np.isnan(values) if self.key.descending else kept
+
+    def _before(self, values: npt.NDArray[Any], bar: float, ties: bool) -> Bools:
+        if self.key.descending:
+            return values >= bar if ties else values > bar
+        return values <= bar if ties else values < bar
+
+    def _wide_decimals_before(self, leads: pa.Array, ties: bool) -> Bools:
+        assert isinstance(self.lead, int)
+        low, high = decimal_words(leads)
+        bar_high, bar_low = self.lead >> 64, np.uint64(self.lead & (2**64 - 1))
+        beats = high > bar_high if self.key.descending else high < bar_high
+        level: Bools = high == bar_high
+        if self.key.descending:
+            rest = low >= bar_low if ties else low > bar_low
+        else:
+            rest = low <= bar_low if ties else low < bar_low
+        kept: Bools = beats | (level & rest)
+        return kept
+
+
+_ARROW_COMPARE = {
+    (False, True): pc.less_equal,
+    (False, False): pc.less,
+    (True, True): pc.greater_equal,
+    (True, False): pc.greater,
+}
+
+
+class DynamicFilter:
+    """The live bar of one top-k, shared by the threads that feed it and the readers that ask it."""
+
+    def __init__(self, order: Sequence[SortKey]) -> None:
+        self._lock = Lock()
+        self._threshold = Threshold(order[0], len(order) == 1)
+
+    @property
+    def generation(self) -> int:
+        return self._threshold.generation
+
+    def snapshot(self) -> Threshold:
+        """The bar as it is now."""
+        return self._threshold
+
+    def tighten(self, candidate: Threshold) -> bool:
+        """Move the bar if the candidate is tighter; a looser one is refused."""
+        with self._lock:
+            if not candidate.is_tighter_than(self._threshold):
+                return False
+            self._threshold = replace(candidate, generation=self._threshold.generation + 1)
+            return True
+
+    def __getstate__(self) -> Threshold:
+        return self._threshold
+
+    def __setstate__(self, threshold: Threshold) -> None:
+        self._lock = Lock()
+        self._threshold = threshold

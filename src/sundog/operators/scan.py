@@ -1,0 +1,157 @@
+"""`FROM parquet WHERE predicate`, one task's share of it: the leaf under every plan of sundog.
+
+Spark's scan decodes every column of every row that its filters on statistics leave. Here the columns of the WHERE are
+decoded first; if no row of a row group passes, its other columns are never touched; a row group that statistics prove
+to match as a whole is not filtered at all. Small row groups are read together, huge ones in parts.
+
+Measured on 100,000 rows x 16 columns: Arrow decodes them in 24 ms, its own threads only help when nothing else runs, so
+a task decodes by itself and the runtime runs several tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.evaluate import predicate_mask
+from sundog.expr.nodes import Expr, columns_of
+from sundog.operators.context import TaskContext
+from sundog.operators.filter import keep_rows
+from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
+from sundog.parquet.footer import read_footer
+from sundog.parquet.problems import FileProblem, ProblemKind
+from sundog.parquet.reader import FileLayout, FileReader
+from sundog.parquet.relation import Relation
+
+_RUN_ROWS = 131_072
+_RUN_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """Reads `columns` of its slices' rows where `predicate` is true. `batch_rows` bounds batches, to stop early."""
+
+    relation: Relation  # without its files: those of the task are in the slices
+    slices: tuple[FileSlice, ...]
+    columns: tuple[str, ...]
+    predicate: Expr | None = None
+    batch_rows: int | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return column_schema(self.relation, self.columns)
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        schema = self.schema
+        for part in self.slices:
+            with open_slice(self.relation, part, context) as reader:
+                for groups, all_match in _runs(part, reader.layout, self.columns):
+                    context.check_cancelled()
+                    context.metrics.add("row_groups_scanned", len(groups))
+                    for batch in self._read_run(reader, groups, all_match, schema, context):
+                        if batch.num_rows:
+                            yield batch
+
+    def _read_run(
+        self, reader: FileReader, groups: list[int], all_match: bool, schema: pa.Schema, context: TaskContext
+    ) -> Iterator[pa.RecordBatch]:
+        names = list(self.columns)
+        if self.predicate is None or all_match:
+            for arrays in self._decode(reader, groups, names):
+                batch = to_batch(arrays, schema, _rows_in(reader, groups))
+                context.metrics.add("input_rows", batch.num_rows)
+                yield batch
+            return
+        tested = sorted(columns_of(self.predicate))
+        together = tested + [name for name in names if name not in tested]
+        if self.batch_rows is not None or not self._fits(reader, groups, together):
+            yield from self._filter_pieces(reader, groups, together, context)
+            return
+        test = to_batch(reader.read(groups, tested), column_schema(self.relation, tested), _rows_in(reader, groups))
+        mask = predicate_mask(self.predicate, test)
+        matches = int(np.count_nonzero(mask))
+        context.metrics.add("input_rows", test.num_rows)
+        context.metrics.add("rows_filtered", test.num_rows - matches)
+        if matches:
+            others = [name for name in names if name not in tested]
+            decoded = dict(zip(tested, test.columns, strict=True))
+            decoded |= zip(others, reader.read(groups, others) if others else [], strict=True)
+            yield keep_rows(to_batch([decoded[name] for name in names], schema, test.num_rows), mask)
+
+    def _filter_pieces(
+        self, reader: FileReader, groups: list[int], together: list[str], context: TaskContext
+    ) -> Iterator[pa.RecordBatch]:
+        assert self.predicate is not None
+        schema = column_schema(self.relation, together)
+        for arrays in self._decode(reader, groups, together):
+            batch = to_batch(arrays, schema, _rows_in(reader, groups))
+            kept = keep_rows(batch, predicate_mask(self.predicate, batch))
+            context.metrics.add("input_rows", batch.num_rows)
+            context.metrics.add("rows_filtered", batch.num_rows - kept.num_rows)
+            yield kept.select(list(self.columns))
+
+    def _decode(self, reader: FileReader, groups: list[int], names: list[str]) -> Iterator[list[pa.Array]]:
+        if not names:
+            yield []
+        elif self.batch_rows is not None:
+            for group in groups:
+                yield from reader.stream(group, names, self.batch_rows)
+        elif len(groups) == 1:
+            yield from reader.pieces(groups[0], names)
+        else:
+            yield reader.read(groups, names)
+
+    @staticmethod
+    def _fits(reader: FileReader, groups: list[int], names: list[str]) -> bool:
+        return sum(reader.layout.column_bytes(names, group)[1] for group in groups) <= _RUN_BYTES * 4
+
+
+def scan_tasks(plan: ParquetAccessPlan, count: int) -> list[ScanTask]:
+    """The plan's work in at most `count` tasks of about equal bytes, in file order."""
+    relation = replace(plan.relation, files=())
+    return [ScanTask(relation, slices, plan.columns, plan.predicate) for slices in plan.tasks(count)]
+
+
+def open_slice(relation: Relation, part: FileSlice, context: TaskContext) -> FileReader:
+    """Open a file and make sure that it is still the file that was planned for."""
+    footer = read_footer(part.file, relation.filesystem)
+    if footer is None or footer.identity != part.identity:
+        raise FileProblem(ProblemKind.CHANGED, part.file.path)
+    return FileReader(FileLayout.of(relation, part.file, footer), relation, context.metrics)
+
+
+def column_schema(relation: Relation, names: tuple[str, ...] | list[str]) -> pa.Schema:
+    types = {column.name: column.dtype for column in relation.file_columns}
+    types |= {column.name: column.dtype for column in relation.partition_columns}
+    return pa.schema([(name, types[name]) for name in names])
+
+
+def to_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch; also one of no columns, which still has rows (`SELECT count(*)`)."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.record_batch([pa.nulls(rows)], names=["rows"]).select([])
+
+
+def _rows_in(reader: FileReader, groups: list[int]) -> int:
+    return sum(int(reader.layout.footer.row_counts[group]) for group in groups)
+
+
+def _runs(part: FileSlice, layout: FileLayout, names: tuple[str, ...]) -> Iterator[tuple[list[int], bool]]:
+    """Row groups to read in one go: consecutive, with one verdict, and no more than a batch should hold."""
+    run: list[int] = []
+    run_match, run_rows, run_bytes = False, 0, 0
+    for group, match in zip(part.row_groups, part.all_rows_match, strict=True):
+        rows = int(layout.footer.row_counts[group])
+        size = int(layout.footer.byte_counts[group])
+        fits = run_rows + rows <= _RUN_ROWS and run_bytes + size <= _RUN_BYTES
+        if run and not (fits and match == run_match and group == run[-1] + 1):
+            yield run, run_match
+            run, run_rows, run_bytes = [], 0, 0
+        run.append(group)
+        run_match, run_rows, run_bytes = match, run_rows + rows, run_bytes + size
+    if run:
+        yield run, run_match

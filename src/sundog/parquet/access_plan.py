@@ -1,0 +1,197 @@
+"""What to read of each file: a plan that can be printed, tested and shipped without a byte of data being read.
+
+    relation + WHERE ──► partition values ──► footers ──► row-group verdicts ──► runs or tasks
+                         whole files drop      (cached)    SKIP drops, ALL_ROWS_MATCH needs no filter
+
+Everything that prunes narrows such a plan; the reader only obeys it. A *run* is what is read in one go. A plain scan wants
+few and long ones, so consecutive row groups with one verdict are one run. A scan under a dynamic filter wants to stop and
+look before each row group, so each is a run of its own: `split_runs(force_per_row_group=True)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sundog.expr.nodes import Expr, columns_of
+from sundog.metrics import Metrics
+from sundog.parquet.footer import Footer, read_footers
+from sundog.parquet.pruning import PruningPredicate, Verdict, Verdicts
+from sundog.parquet.reader import FileLayout
+from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.statistics import FileStatistics, PartitionStatistics
+
+_SAMPLED_ROW_GROUPS = 64
+_ROW_GROUP_OVERHEAD = 4096  # bytes that a row group seems to weigh beside its own: opening and decoding set-up
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive row groups of one file with one verdict."""
+
+    file: int
+    row_groups: tuple[int, ...]
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """A part of a file for one task. `identity` is what the task must find there: row groups are numbers only."""
+
+    file: DataFile
+    row_groups: tuple[int, ...]
+    all_rows_match: tuple[bool, ...]
+    identity: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ParquetAccessPlan:
+    """`layouts[i]` and `verdicts[i]` belong to `relation.files[i]`; None for a file that is not opened at all."""
+
+    relation: Relation
+    columns: tuple[str, ...]
+    predicate: Expr | None
+    layouts: tuple[FileLayout | None, ...]
+    verdicts: tuple[Verdicts, ...]
+    files_ruled_out: int  # by their partition values
+
+    def opened(self) -> Iterator[tuple[int, FileLayout, Verdicts]]:
+        """The files that have a footer, with their numbers."""
+        for number, (layout, verdicts) in enumerate(zip(self.layouts, self.verdicts, strict=True)):
+            if layout is not None:
+                yield number, layout, verdicts
+
+    def split_runs(self, force_per_row_group: bool = False) -> list[Run]:
+        """What is left to read, in file order."""
+        runs: list[Run] = []
+        for number, _, verdicts in self.opened():
+            previous = -2
+            for group in np.flatnonzero(verdicts != Verdict.SKIP).tolist():
+                verdict = Verdict(int(verdicts[group]))
+                joins = not force_per_row_group and group == previous + 1 and runs[-1].verdict is verdict
+                if joins and runs[-1].file == number:
+                    runs[-1] = replace(runs[-1], row_groups=(*runs[-1].row_groups, group))
+                else:
+                    runs.append(Run(number, (group,), verdict))
+                previous = group
+        return runs
+
+    def tasks(self, count: int) -> list[tuple[FileSlice, ...]]:
+        """At most `count` parts of about equal bytes, in file order: all rows of a part come before those of the next."""
+        runs = self.split_runs(force_per_row_group=True)
+        if not runs:
+            return []
+        weights = np.array([self._weight(run) for run in runs], np.float64)
+        middles = np.cumsum(weights) - weights / 2
+        owners = np.minimum((middles * count / weights.sum()).astype(np.int64), count - 1)
+        return [
+            self.slices(run for run, owner in zip(runs, owners, strict=True) if owner == task)
+            for task in np.unique(owners)
+        ]
+
+    def slices(self, runs: Iterable[Run]) -> tuple[FileSlice, ...]:
+        """The runs as picklable parts of files, those of one file together, in the order given."""
+        gathered: dict[int, list[Run]] = {}
+        for run in runs:
+            gathered.setdefault(run.file, []).append(run)
+        result = []
+        for number, parts in gathered.items():
+            groups = tuple(group for run in parts for group in run.row_groups)
+            match = tuple(run.verdict is Verdict.ALL_ROWS_MATCH for run in parts for _ in run.row_groups)
+            result.append(FileSlice(self.relation.files[number], groups, match, self._footer(number).identity))
+        return tuple(result)
+
+    def column_bytes(self) -> int:
+        """Uncompressed bytes of the columns in what is left to read; estimated from a sample when that is much."""
+        runs = self.split_runs(force_per_row_group=True)
+        if not runs:
+            return 0
+        sample = runs[:: max(len(runs) // _SAMPLED_ROW_GROUPS, 1)]
+        names = self.columns_read()
+        counted = sum(self._layout(run.file).column_bytes(names, run.row_groups[0])[1] for run in sample)
+        return counted * self._rows(runs) // max(self._rows(sample), 1)
+
+    def columns_read(self) -> tuple[str, ...]:
+        """The output columns and those of the WHERE."""
+        extra = columns_of(self.predicate) - set(self.columns) if self.predicate is not None else set()
+        return (*self.columns, *sorted(extra))
+
+    def count(self, metrics: Metrics) -> None:
+        """What is known before anything is read."""
+        metrics.add("files_total", len(self.relation.files))
+        metrics.add("files_pruned_statistics", self.files_ruled_out + sum(self._is_pruned(v) for v in self.verdicts))
+        metrics.add("row_groups_total", sum(len(verdicts) for verdicts in self.verdicts))
+        pruned = sum(int(np.count_nonzero(verdicts == Verdict.SKIP)) for verdicts in self.verdicts)
+        metrics.add("row_groups_pruned_statistics", pruned)
+
+    def __str__(self) -> str:
+        lines = []
+        for number, layout, verdicts in self.opened():
+            name = layout.file.path.rsplit("/", 1)[-1]
+            runs = [run for run in self.split_runs() if run.file == number]
+            parts = ", ".join(f"{_span(run.row_groups)} {run.verdict.name}" for run in runs)
+            lines.append(f"{name}: {len(verdicts)} row groups -> {parts or 'nothing'}")
+        return "\n".join(lines)
+
+    @staticmethod
+    def _is_pruned(verdicts: Verdicts) -> bool:
+        return bool(len(verdicts)) and bool((verdicts == Verdict.SKIP).all())
+
+    def _layout(self, number: int) -> FileLayout:
+        layout = self.layouts[number]
+        assert layout is not None, "only files with a footer have runs"
+        return layout
+
+    def _footer(self, number: int) -> Footer:
+        return self._layout(number).footer
+
+    def _weight(self, run: Run) -> int:
+        return sum(int(self._footer(run.file).byte_counts[g]) + _ROW_GROUP_OVERHEAD for g in run.row_groups)
+
+    def _rows(self, runs: Iterable[Run]) -> int:
+        return sum(int(self._footer(run.file).row_counts[group]) for run in runs for group in run.row_groups)
+
+
+def plan_access(relation: Relation, columns: tuple[str, ...], predicate: Expr | None) -> ParquetAccessPlan:
+    """Read the footers and hold the WHERE against everything that is known without reading data.
+
+    Raises FileProblem or FileSchemaProblem: then the query belongs to Spark.
+    """
+    wanted = set(columns) | (columns_of(predicate) if predicate is not None else set())
+    narrow = restricted(relation, wanted)
+    pruner = PruningPredicate(predicate)
+    ruled_out = [_ruled_out(narrow, file, pruner) for file in narrow.files]
+    footers = iter(read_footers(replace(narrow, files=tuple(_without(narrow.files, ruled_out)))))
+    layouts: list[FileLayout | None] = []
+    verdicts: list[Verdicts] = []
+    for file, out in zip(narrow.files, ruled_out, strict=True):
+        footer = None if out else next(footers)
+        layout = None if footer is None else FileLayout.of(narrow, file, footer)
+        layouts.append(layout)
+        verdicts.append(np.zeros(0, np.int8) if layout is None else pruner.verdicts(FileStatistics(layout)))
+    return ParquetAccessPlan(narrow, columns, predicate, tuple(layouts), tuple(verdicts), sum(ruled_out))
+
+
+def restricted(relation: Relation, names: set[str]) -> Relation:
+    """The same files with only those columns that are needed."""
+    return replace(
+        relation,
+        file_columns=tuple(column for column in relation.file_columns if column.name in names),
+        partition_columns=tuple(column for column in relation.partition_columns if column.name in names),
+    )
+
+
+def _ruled_out(relation: Relation, file: DataFile, pruner: PruningPredicate) -> bool:
+    if not relation.partition_columns or pruner.predicate is None:
+        return False
+    return bool(pruner.verdicts(PartitionStatistics(relation, file))[0] == Verdict.SKIP)
+
+
+def _without(files: tuple[DataFile, ...], ruled_out: list[bool]) -> list[DataFile]:
+    return [file for file, out in zip(files, ruled_out, strict=True) if not out]
+
+
+def _span(groups: tuple[int, ...]) -> str:
+    return f"[{groups[0]}]" if len(groups) == 1 else f"[{groups[0]}..{groups[-1]}]"

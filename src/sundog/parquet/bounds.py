@@ -1,0 +1,146 @@
+"""Bounds of expressions: what statistics say about `x`, they also say about `x + 1` and `date_trunc('day', x)`.
+
+A function that never goes down carries bounds over: if low <= x <= high, then f(low) <= f(x) <= f(high). Which functions
+that holds for is written here once; f itself is not re-implemented but evaluated at the two bounds, so that its
+rounding, calendar and overflow are those of the query.
+
+| expression of one column | direction | where not |
+|---|---|---|
+| cast that widens: integer -> wider integer, decimal, floating; float -> double; decimal; date -> timestamp | up | a time zone other than UTC |
+| x + c, x - c, c + x | up | overflow at a bound: unknown, and not safe to skip |
+| c - x, -x | down | floats, whose NaN stays on top |
+| date_trunc, trunc, year | up | a time zone other than UTC |
+
+If f does not raise at either bound it raises nowhere between them, so such a row group may be skipped even under ANSI.
+Every other expression has unknown bounds, and is safe only if it can never raise.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.errors import SparkQueryError
+from sundog.expr.evaluate import evaluate
+from sundog.expr.nodes import Arith, ArithOp, Cast, Column, DatePart, DateTrunc, Expr, Literal, Negate
+from sundog.expr.raising import can_raise
+from sundog.expr.ranks import Rank, array_of_ranks, ranks_of, ranks_of_values
+from sundog.parquet.statistics import Bounds, Ranks, Statistics
+from sundog.tree import map_children
+from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
+
+_INPUT = "input"
+_UTC = (None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+
+
+def expression_bounds(expr: Expr, statistics: Statistics) -> Bounds:
+    """What is known of the expression's values, one slot per row group."""
+    if isinstance(expr, Column):
+        return statistics.column(expr.name)
+    if isinstance(expr, Literal):
+        return Bounds.constant(expr.dtype, ranks_of_values([expr.value], expr.dtype)[0], statistics.rows)
+    step = _monotonic_step(expr)
+    if step is None:
+        return Bounds.unknown(expr.dtype, len(statistics), safe=not can_raise(expr))
+    argument, falling = step
+    return _carry_over(expr, argument, falling, expression_bounds(argument, statistics))
+
+
+def _monotonic_step(expr: Expr) -> tuple[Expr, bool] | None:
+    """The argument in which the expression is monotonic, and whether it falls; None if it is not known to be."""
+    match expr:
+        case Cast() if _widens(expr.child.dtype, expr.dtype, expr.zone):
+            return expr.child, False
+        case Arith(op=ArithOp.ADD, left=argument, right=Literal(value=value)) if _is_number(expr, value):
+            return argument, False
+        case Arith(op=ArithOp.ADD, left=Literal(value=value), right=argument) if _is_number(expr, value):
+            return argument, False
+        case Arith(op=ArithOp.SUB, left=argument, right=Literal(value=value)) if _is_number(expr, value):
+            return argument, False
+        case Arith(op=ArithOp.SUB, left=Literal(value=value), right=argument) if _is_number(expr, value):
+            return None if pa.types.is_floating(expr.dtype) else (argument, True)
+        case Negate() if pa.types.is_integer(expr.dtype) or pa.types.is_decimal(expr.dtype):
+            return expr.child, True
+        case DateTrunc() if expr.zone in _UTC or expr.child.dtype.equals(TIMESTAMP_NTZ):
+            return expr.child, False
+        case DatePart(part="year") if pa.types.is_date32(expr.child.dtype):
+            return expr.child, False
+    return None
+
+
+def _is_number(expr: Arith, constant: object) -> bool:
+    """Sums of integers, decimals or doubles with a finite constant."""
+    if constant is None or not (expr.left.dtype.equals(expr.right.dtype) or pa.types.is_decimal(expr.dtype)):
+        return False
+    if pa.types.is_float64(expr.dtype):
+        return bool(np.isfinite(constant))  # type: ignore[call-overload]
+    return bool(pa.types.is_integer(expr.dtype) or pa.types.is_decimal(expr.dtype))
+
+
+def _widens(source: pa.DataType, target: pa.DataType, zone: str | None) -> bool:
+    if pa.types.is_signed_integer(source):
+        if pa.types.is_signed_integer(target):
+            return bool(target.bit_width >= source.bit_width)
+        return bool(pa.types.is_decimal(target) or pa.types.is_floating(target))
+    if pa.types.is_float32(source):
+        return bool(pa.types.is_float64(target))
+    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
+        more_scale = target.scale - source.scale
+        return bool(more_scale >= 0 and target.precision - source.precision >= more_scale)
+    if pa.types.is_date32(source):
+        return bool(target.equals(TIMESTAMP_NTZ) or (target.equals(TIMESTAMP) and zone in _UTC))
+    return False
+
+
+def _carry_over(expr: Expr, argument: Expr, falling: bool, bounds: Bounds) -> Bounds:
+    """Evaluate the expression at the bounds of its argument."""
+    low = _evaluate_at(expr, argument, bounds.high if falling else bounds.low)
+    high = _evaluate_at(expr, argument, bounds.low if falling else bounds.high)
+    if _is_total(expr, argument):
+        return replace(bounds, dtype=expr.dtype, low=low, high=high)
+    # It might overflow: to an error, to NULL or round the corner. It did not if both ends came out, and in order.
+    in_order = np.array(
+        [one is not None and other is not None and one <= other for one, other in zip(low, high, strict=True)], np.bool_
+    )
+    known = in_order | ~bounds.values
+    low[~known] = None
+    high[~known] = None
+    return Bounds(
+        dtype=expr.dtype,
+        low=low,
+        high=high,
+        nulls=bounds.nulls | ~known,
+        values=bounds.values,
+        null_counts=np.where(known, bounds.null_counts, -1),
+        safe=bounds.safe & (known | (not can_raise(expr))),
+    )
+
+
+def _is_total(expr: Expr, argument: Expr) -> bool:
+    """Gives a value for every value, without error: each bound then stands by itself."""
+    if isinstance(expr, Cast):
+        return not (pa.types.is_integer(argument.dtype) and pa.types.is_decimal(expr.dtype))
+    return isinstance(expr, (DateTrunc, DatePart)) or pa.types.is_floating(expr.dtype)
+
+
+def _evaluate_at(expr: Expr, argument: Expr, bounds: Ranks) -> Ranks:
+    """The expression's ranks at the given ranks of its argument; None where there is none or evaluating raises."""
+    probe = map_children(expr, lambda child: Column(_INPUT, argument.dtype) if child is argument else child)
+    try:
+        return _ranks_at(probe, argument.dtype, list(bounds))
+    except SparkQueryError:  # at one of the bounds: find out at which
+        result = np.full(len(bounds), None, np.object_)
+        for slot, bound in enumerate(bounds):
+            with suppress(SparkQueryError):
+                result[slot] = _ranks_at(probe, argument.dtype, [bound])[0]
+        return result
+
+
+def _ranks_at(probe: Expr, dtype: pa.DataType, bounds: list[Rank | None]) -> Ranks:
+    batch = pa.record_batch([array_of_ranks(bounds, dtype)], names=[_INPUT])
+    result = np.full(len(bounds), None, np.object_)
+    result[:] = ranks_of(evaluate(probe, batch))
+    return result

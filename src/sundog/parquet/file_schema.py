@@ -1,0 +1,247 @@
+"""Which column of a file answers which column of the query, and how its values become Spark's.
+
+Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs for a column the file does not have,
+and lets its vectorised reader widen some types. sundog reads exactly the following; for everything else it raises
+`FileSchemaProblem` and the query stays on Spark, which may know better or raise its own error.
+
+| in the file | read as |
+|---|---|
+| BOOLEAN | boolean |
+| INT32, signed 8/16/32 bits or plain | byte..long that hold the width, double, decimal with >= 10 integer digits |
+| INT32, unsigned 8, 16, 32 bits | short and wider, int and wider, long |
+| INT64, signed or plain | long, decimal with >= 20 integer digits, day-time interval |
+| INT64, unsigned | decimal(20,0) |
+| DATE | date, timestamp_ntz |
+| TIMESTAMP, milli- or microseconds | timestamp if adjusted to UTC, else timestamp_ntz |
+| INT96 | timestamp |
+| FLOAT, DOUBLE | float, double; double |
+| DECIMAL on INT32, INT64, bytes | decimal whose scale and integer digits are no smaller |
+| BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY | string (BYTE_ARRAY; bytes checked to be UTF-8 unless annotated), binary |
+| any type, all NULL by annotation | anything: NULLs |
+
+Dates before 1582-10-15 and instants before 1900 may be stored in the hybrid calendar of Spark 2. A file says so by its
+writer's version or a key in its footer; for a file of another writer the session's rebase mode decides. Where a rebase
+could matter, the file is left to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.parquet.footer import Footer, Leaf
+from sundog.parquet.problems import FileSchemaProblem
+from sundog.parquet.relation import FileColumn, ReadOptions
+from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name
+
+_SPARK_VERSION = b"org.apache.spark.version"
+_LEGACY_DATETIME = b"org.apache.spark.legacyDateTime"
+_LEGACY_INT96 = b"org.apache.spark.legacyINT96"
+
+FIRST_GREGORIAN_DAY = -141427  # 1582-10-15
+FIRST_COMMON_MICROSECOND = -2208988800 * 1_000_000  # 1900-01-01T00:00:00Z: from here on no zone ever differed
+_MICROS_PER_DAY = 86_400_000_000
+
+
+class Reading(Enum):
+    """How stored values become values of the query; statistics follow the same rule."""
+
+    AS_IS = "the stored value is the value"
+    UNSIGNED = "the stored bits are an unsigned number"
+    MILLISECONDS = "stored milliseconds become microseconds"
+    DAYS_TO_MICROSECONDS = "stored days become microseconds"
+    DECIMAL = "a stored unscaled number, brought to the wanted scale"
+    INT96 = "12 bytes of day and nanosecond; no statistics"
+    MISSING = "the file has no such column, or nothing but NULLs: NULL"
+
+
+@dataclass(frozen=True)
+class ColumnSource:
+    """Where the values of one query column come from in one file."""
+
+    name: str
+    dtype: pa.DataType
+    leaf: int  # -1 for MISSING
+    reading: Reading
+    stored_bits: int = 0  # of an integer in the file
+    stored_scale: int = 0  # of a decimal in the file
+    earliest: int | None = None  # values below it (in the query's unit) would need a rebase that only Spark does
+
+
+def resolve_columns(footer: Footer, columns: Iterable[FileColumn], options: ReadOptions) -> tuple[ColumnSource, ...]:
+    """One source for each column. Raises FileSchemaProblem for a form that sundog does not read."""
+    return tuple(_resolve(footer, column, options) for column in columns)
+
+
+def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
+    index = _find(footer, column.file_name, options.case_sensitive)
+    if index is None:
+        return ColumnSource(column.name, column.dtype, -1, Reading.MISSING)
+    leaf = footer.leaf(index)
+    if leaf.logical_type in ("UNKNOWN", "NULL"):
+        return ColumnSource(column.name, column.dtype, -1, Reading.MISSING)
+    reading = _reading(leaf, column.dtype)
+    if reading is None:
+        annotation = "" if leaf.logical_type == "NONE" else f" ({leaf.logical_type})"
+        raise FileSchemaProblem(
+            footer.path,
+            f"column {column.file_name} is stored as {leaf.physical_type}{annotation}, "
+            f"which sundog does not read as {spark_name(column.dtype)}",
+        )
+    earliest = _earliest_safe(footer, leaf, column.dtype, options)
+    bits = {"INT32": 32, "INT64": 64}.get(leaf.physical_type, 0)
+    return ColumnSource(column.name, column.dtype, index, reading, bits, max(leaf.scale, 0), earliest)
+
+
+def _find(footer: Footer, name: str, case_sensitive: bool) -> int | None:
+    flat, groups = footer.flat_columns(), footer.group_columns()
+    if case_sensitive:
+        found = flat.get(name, [])
+        nested = name in groups
+    else:
+        folded = name.lower()
+        found = [index for other, indexes in flat.items() if other.lower() == folded for index in indexes]
+        nested = any(other.lower() == folded for other in groups)
+    if nested:
+        raise FileSchemaProblem(footer.path, f"column {name} is not a primitive column")
+    if len(found) > 1:
+        raise FileSchemaProblem(footer.path, f"column {name} is found more than once")
+    return found[0] if found else None
+
+
+def _reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+    match leaf.physical_type:
+        case "BOOLEAN":
+            return Reading.AS_IS if pa.types.is_boolean(dtype) else None
+        case "INT32" | "INT64":
+            return _integer_reading(leaf, dtype)
+        case "FLOAT":
+            return Reading.AS_IS if pa.types.is_float32(dtype) or pa.types.is_float64(dtype) else None
+        case "DOUBLE":
+            return Reading.AS_IS if pa.types.is_float64(dtype) else None
+        case "INT96":
+            return Reading.INT96 if dtype.equals(TIMESTAMP) else None
+        case "BYTE_ARRAY" | "FIXED_LEN_BYTE_ARRAY":
+            return _bytes_reading(leaf, dtype)
+    return None
+
+
+def _integer_reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+    bits = 32 if leaf.physical_type == "INT32" else 64
+    match leaf.logical_type:
+        case "DECIMAL":
+            return Reading.DECIMAL if _decimal_fits(leaf, dtype) else None
+        case "DATE":
+            if pa.types.is_date32(dtype):
+                return Reading.AS_IS
+            return Reading.DAYS_TO_MICROSECONDS if dtype.equals(TIMESTAMP_NTZ) else None
+        case "TIMESTAMP":
+            if leaf.time_unit == "nano" or not dtype.equals(TIMESTAMP if leaf.adjusted_to_utc else TIMESTAMP_NTZ):
+                return None
+            return Reading.AS_IS if leaf.time_unit == "micro" else Reading.MILLISECONDS
+        case "INT" if not leaf.signed:
+            return _unsigned_reading(leaf.bit_width, dtype)
+        case "INT" | "NONE":
+            return _signed_reading(leaf.bit_width or bits, bits, dtype)
+    return None
+
+
+def _signed_reading(width: int, stored_bits: int, dtype: pa.DataType) -> Reading | None:
+    if pa.types.is_signed_integer(dtype):
+        return Reading.AS_IS if dtype.bit_width >= width else None
+    if pa.types.is_float64(dtype):
+        return Reading.AS_IS if stored_bits == 32 else None
+    if pa.types.is_decimal128(dtype):
+        return Reading.DECIMAL if dtype.precision - dtype.scale >= (10 if stored_bits == 32 else 20) else None
+    if dtype.equals(DAY_TIME_INTERVAL):
+        return Reading.AS_IS if stored_bits == 64 and width == 64 else None
+    return None
+
+
+def _unsigned_reading(width: int, dtype: pa.DataType) -> Reading | None:
+    if width == 64:
+        return Reading.UNSIGNED if dtype.equals(pa.decimal128(20, 0)) else None
+    return Reading.UNSIGNED if pa.types.is_signed_integer(dtype) and dtype.bit_width > width else None
+
+
+def _bytes_reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+    if leaf.logical_type == "DECIMAL":
+        return Reading.DECIMAL if _decimal_fits(leaf, dtype) else None
+    if leaf.logical_type not in ("NONE", "STRING", "ENUM", "JSON", "BSON"):
+        return None
+    if pa.types.is_binary(dtype):
+        return Reading.AS_IS
+    return Reading.AS_IS if pa.types.is_string(dtype) and leaf.physical_type == "BYTE_ARRAY" else None
+
+
+def _decimal_fits(leaf: Leaf, dtype: pa.DataType) -> bool:
+    if not pa.types.is_decimal128(dtype):
+        return False
+    more_scale = dtype.scale - leaf.scale
+    return bool(more_scale >= 0 and dtype.precision - leaf.precision >= more_scale)
+
+
+def _earliest_safe(footer: Footer, leaf: Leaf, dtype: pa.DataType, options: ReadOptions) -> int | None:
+    if leaf.physical_type == "INT96":
+        mode = _rebase_mode(footer, options.int96_rebase_mode, b"3.1.0", _LEGACY_INT96)
+        return None if mode == "CORRECTED" else FIRST_COMMON_MICROSECOND
+    is_date = leaf.logical_type == "DATE"
+    is_instant = leaf.logical_type == "TIMESTAMP" and leaf.adjusted_to_utc
+    if not is_date and not is_instant:
+        return None
+    if _rebase_mode(footer, options.datetime_rebase_mode, b"3.0.0", _LEGACY_DATETIME) == "CORRECTED":
+        return None
+    if is_instant:
+        return FIRST_COMMON_MICROSECOND
+    return FIRST_GREGORIAN_DAY * (1 if pa.types.is_date32(dtype) else _MICROS_PER_DAY)
+
+
+def _rebase_mode(footer: Footer, by_session: str, first_good_version: bytes, legacy_key: bytes) -> str:
+    version = footer.key_values.get(_SPARK_VERSION)
+    if version is None:
+        return by_session
+    legacy = version < first_good_version or legacy_key in footer.key_values
+    return "LEGACY" if legacy else "CORRECTED"
+
+
+def to_query_type(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> pa.Array:
+    """What Arrow decoded, as one array of the query's type."""
+    array = _one_array(stored)
+    if not array.type.equals(source.dtype):
+        array = _converted(array, source, path)
+    if source.earliest is not None:
+        _check_no_rebase(array, source, path)
+    return array
+
+
+def _one_array(stored: pa.ChunkedArray) -> pa.Array:
+    if stored.num_chunks == 1:
+        return stored.chunk(0)
+    combined = stored.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):  # what does not fit one array of 32-bit offsets stays in chunks
+        raise pa.ArrowCapacityError("a run holds more string bytes than one Arrow array can")
+    return combined
+
+
+def _converted(array: pa.Array, source: ColumnSource, path: str) -> pa.Array:
+    """Arrow's type differs from ours by the file's embedded Arrow schema (large_string, a time zone) or by widening."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if source.reading is Reading.INT96 or pa.types.is_duration(array.type) or pa.types.is_duration(source.dtype):
+        return array.view(source.dtype)
+    if source.reading is Reading.UNSIGNED and pa.types.is_decimal(source.dtype):
+        return array.cast(pa.decimal128(20, 0))
+    try:
+        return pc.cast(array, source.dtype)
+    except pa.ArrowInvalid as problem:
+        raise FileSchemaProblem(path, f"column {source.name} does not read as {source.dtype}: {problem}") from problem
+
+
+def _check_no_rebase(array: pa.Array, source: ColumnSource, path: str) -> None:
+    low = pc.min(array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64())).as_py()
+    if low is not None and low < (source.earliest or 0):
+        raise FileSchemaProblem(path, f"column {source.name} holds dates or times of the hybrid Julian calendar")

@@ -1,0 +1,262 @@
+"""WHERE against statistics: for each row group SKIP, SCAN or ALL_ROWS_MATCH.
+
+A predicate is evaluated once over arrays with one slot per row group, in three-valued logic: what *can* it be for some
+row of the row group, given the bounds? Unknown always means "can".
+
+| can be true | can be false | can be NULL | verdict |
+|---|---|---|---|
+| no | any | any | SKIP |
+| yes | no | no | ALL_ROWS_MATCH |
+| yes | yes | any | SCAN |
+| yes | any | yes | SCAN |
+| any (evaluating it might raise an error) | any | any | SCAN |
+
+Leaves, for bounds low..high of the values (`?` is an unknown bound, which makes the answer "can"):
+
+| predicate | can be true | can be false | can be NULL |
+|---|---|---|---|
+| x < y | x.low < y.high | x.high >= y.low | x or y can be NULL |
+| x <= y | x.low <= y.high | x.high > y.low | the same |
+| x = y | ranges overlap | not both the same single value | the same |
+| x <=> y | x = y can be true, or both can be NULL | x = y can be false, or one can be NULL and the other not | never |
+| x IN (a, b) | a or b within low..high | x is not one of them alone; no NULL in the list | x can be NULL, or a NULL in the list |
+| x IS NULL | there can be NULLs | there can be values | never |
+| isnan(x) | high can be NaN | there can be NULLs or values below NaN | never |
+| x LIKE 'p%' | low..high reaches a string that starts with p | low or high does not start with p | x can be NULL |
+| NOT, AND, OR | by the truth tables of SQL | | |
+
+x and y may be columns, constants, and monotonic functions of one column: casts that widen, `+ constant`, date_trunc.
+Such a function is simply evaluated at both bounds. Everything else is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sundog.expr.buffers import Bools
+from sundog.expr.nodes import (
+    And,
+    Compare,
+    CompareOp,
+    Expr,
+    In,
+    IsNaN,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    StringMatch,
+    StringTest,
+)
+from sundog.expr.raising import can_raise
+from sundog.expr.ranks import NAN_RANK, ranks_of_values
+from sundog.parquet.bounds import expression_bounds
+from sundog.parquet.statistics import Bounds, Ranks, Statistics
+
+
+class Verdict(IntEnum):
+    SKIP = 0  # no row can match: WHERE x > 5 over a row group with max 3
+    SCAN = 1  # some may, or nothing is known
+    ALL_ROWS_MATCH = 2  # every row does: WHERE x > 5 over a row group with min 6 and no NULLs
+
+
+Verdicts = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a predicate can be for some row of each row group."""
+
+    true: Bools
+    false: Bools
+    null: Bools
+    safe: Bools
+
+    def verdicts(self) -> Verdicts:
+        result = np.full(len(self.true), Verdict.SCAN, np.int8)
+        result[~self.true] = Verdict.SKIP
+        result[self.true & ~self.false & ~self.null] = Verdict.ALL_ROWS_MATCH
+        result[~self.safe] = Verdict.SCAN
+        return result
+
+
+@dataclass(frozen=True)
+class PruningPredicate:
+    """A WHERE, ready to be held against the statistics of any file."""
+
+    predicate: Expr | None
+
+    def verdicts(self, statistics: Statistics) -> Verdicts:
+        """One verdict per row group. A row group of no rows is skipped."""
+        if self.predicate is None:
+            result = np.full(len(statistics), Verdict.ALL_ROWS_MATCH, np.int8)
+        else:
+            result = outcome_of(self.predicate, statistics).verdicts()
+        result[statistics.rows == 0] = Verdict.SKIP
+        return result
+
+
+def outcome_of(expr: Expr, statistics: Statistics) -> Outcome:
+    match expr:
+        case And():
+            return _and(outcome_of(expr.left, statistics), outcome_of(expr.right, statistics))
+        case Or():
+            return _not(_and(_not(outcome_of(expr.left, statistics)), _not(outcome_of(expr.right, statistics))))
+        case Not():
+            return _not(outcome_of(expr.child, statistics))
+        case Compare():
+            return _compare(
+                expr.op, expression_bounds(expr.left, statistics), expression_bounds(expr.right, statistics)
+            )
+        case IsNull():
+            child = _value_bounds(expr.child, statistics)
+            return Outcome(child.nulls, child.values, _none(child), child.safe)
+        case IsNaN():
+            child = expression_bounds(expr.child, statistics)
+            below_nan = _where_known(child.high, lambda high: high < NAN_RANK)
+            return Outcome(child.values & ~below_nan, child.values | child.nulls, _none(child), child.safe)
+        case In():
+            return _in(expr, expression_bounds(expr.child, statistics))
+        case StringMatch(test=StringTest.STARTS_WITH):
+            return _starts_with(expression_bounds(expr.child, statistics), _as_bytes(expr.needle), exact=True)
+        case Like():
+            prefix, exact = like_prefix(expr.pattern, expr.escape)
+            return _starts_with(expression_bounds(expr.child, statistics), prefix.encode(), exact)
+        case _:
+            return _of_boolean(expression_bounds(expr, statistics))
+
+
+def _value_bounds(expr: Expr, statistics: Statistics) -> Bounds:
+    """Bounds of any expression, a predicate included."""
+    if not isinstance(expr, (And, Or, Not, Compare, IsNull, IsNaN, In, StringMatch, Like)):
+        return expression_bounds(expr, statistics)
+    outcome = outcome_of(expr, statistics)
+    unknown = Bounds.unknown(expr.dtype, len(statistics), safe=not can_raise(expr))
+    values = outcome.true | outcome.false
+    return Bounds(expr.dtype, unknown.low, unknown.high, outcome.null, values, unknown.null_counts, outcome.safe)
+
+
+def _of_boolean(bounds: Bounds) -> Outcome:
+    never_true = _where_known(bounds.high, lambda high: high < 1)
+    never_false = _where_known(bounds.low, lambda low: low > 0)
+    return Outcome(bounds.values & ~never_true, bounds.values & ~never_false, bounds.nulls, bounds.safe)
+
+
+def _none(bounds: Bounds) -> Bools:
+    return np.zeros(len(bounds), np.bool_)
+
+
+def _not(outcome: Outcome) -> Outcome:
+    return Outcome(outcome.false, outcome.true, outcome.null, outcome.safe)
+
+
+def _and(left: Outcome, right: Outcome) -> Outcome:
+    """NULL if one is NULL and the other is not false."""
+    null = (left.null & (right.null | right.true)) | (right.null & (left.null | left.true))
+    return Outcome(left.true & right.true, left.false | right.false, null, left.safe & right.safe)
+
+
+def _where_known(ranks: Ranks, test: Callable[[Any], bool]) -> Bools:
+    """The test in each slot whose bound is known; False where it is not."""
+    return np.array([rank is not None and test(rank) for rank in ranks], np.bool_)
+
+
+def _where_both(left: Ranks, right: Ranks, test: Callable[[Any, Any], bool]) -> Bools:
+    pairs = zip(left, right, strict=True)
+    return np.array([one is not None and other is not None and test(one, other) for one, other in pairs], np.bool_)
+
+
+def _compare(op: CompareOp, left: Bounds, right: Bounds) -> Outcome:
+    both, null, safe = left.values & right.values, left.nulls | right.nulls, left.safe & right.safe
+    if not left.dtype.equals(right.dtype):
+        return Outcome(both, both, null, safe)
+    match op:
+        case CompareOp.GT:
+            return _compare(CompareOp.LT, right, left)
+        case CompareOp.GE:
+            return _compare(CompareOp.LE, right, left)
+        case CompareOp.LT:
+            true = both & ~_where_both(left.low, right.high, lambda low, high: low >= high)
+            false = both & ~_where_both(left.high, right.low, lambda high, low: high < low)
+            return Outcome(true, false, null, safe)
+        case CompareOp.LE:
+            true = both & ~_where_both(left.low, right.high, lambda low, high: low > high)
+            false = both & ~_where_both(left.high, right.low, lambda high, low: high <= low)
+            return Outcome(true, false, null, safe)
+        case CompareOp.EQ:
+            return Outcome(both & ~_apart(left, right), both & ~_same_value(left, right), null, safe)
+        case CompareOp.NULL_SAFE_EQ:
+            true = (both & ~_apart(left, right)) | (left.nulls & right.nulls)
+            one_null = (left.nulls & right.values) | (right.nulls & left.values)
+            return Outcome(true, (both & ~_same_value(left, right)) | one_null, _none(left), safe)
+
+
+def _apart(left: Bounds, right: Bounds) -> Bools:
+    left_after = _where_both(left.low, right.high, lambda low, high: low > high)
+    right_after = _where_both(right.low, left.high, lambda low, high: low > high)
+    apart: Bools = left_after | right_after
+    return apart
+
+
+def _same_value(left: Bounds, right: Bounds) -> Bools:
+    def same(one: Any, other: Any) -> bool:
+        return bool(one == other)
+
+    return (
+        _where_both(left.low, left.high, same)
+        & _where_both(right.low, right.high, same)
+        & _where_both(left.low, right.low, same)
+    )
+
+
+def _in(expr: In, child: Bounds) -> Outcome:
+    ranks = ranks_of_values(expr.values, child.dtype)
+    listed: list[Any] = sorted(rank for rank in ranks if rank is not None)
+    has_null = len(listed) < len(ranks)
+    reach = np.ones(len(child), np.bool_)
+    pinned = np.zeros(len(child), np.bool_)
+    for slot, (low, high) in enumerate(zip(child.low, child.high, strict=True)):
+        reach[slot] = any((low is None or low <= rank) and (high is None or rank <= high) for rank in listed)
+        pinned[slot] = low is not None and low == high and low in listed
+    misses = child.values & ~pinned
+    null = child.nulls | misses if has_null else child.nulls
+    false = _none(child) if has_null else misses
+    return Outcome(child.values & reach, false, null, child.safe)
+
+
+def _as_bytes(needle: Any) -> bytes:
+    return needle.encode() if isinstance(needle, str) else bytes(needle)
+
+
+def like_prefix(pattern: str, escape: str) -> tuple[str, bool]:
+    """The constant start of a LIKE pattern, and whether the pattern is that start followed by % alone."""
+    prefix = []
+    index = 0
+    while index < len(pattern):
+        character = pattern[index]
+        if character == escape and index + 1 < len(pattern):
+            prefix.append(pattern[index + 1])
+            index += 2
+            continue
+        if character in "%_":
+            return "".join(prefix), pattern[index:] == "%"
+        prefix.append(character)
+        index += 1
+    return "".join(prefix), False
+
+
+def _starts_with(child: Bounds, prefix: bytes, exact: bool) -> Outcome:
+    """`exact`: starting with the prefix is all there is to it. Otherwise it is only necessary."""
+    size = len(prefix)
+    unreachable = _where_known(child.high, lambda high: high < prefix) | _where_known(
+        child.low, lambda low: low[:size] > prefix
+    )
+    both_start = _where_both(child.low, child.high, lambda low, high: low[:size] == prefix == high[:size])
+    false = child.values & ~both_start if exact else child.values
+    return Outcome(child.values & ~unreachable, false, child.nulls, child.safe)
