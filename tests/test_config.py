@@ -135,7 +135,7 @@ def test_bad_value_under_a_former_name_is_reported_under_it() -> None:
     [
         ("spark.sundog.topk.enable", "Did you mean spark.sundog.topk.enabled?"),
         ("spark.sundog.driver.maxbytes", "Did you mean spark.sundog.driver.maxBytes?"),
-        ("spark.sundog.zzz", "`sundog doctor` lists the settings."),
+        ("spark.sundog.zzz", "`sundog doctor --settings` lists them."),
     ],
 )
 def test_unknown_key_warns_once_with_the_nearest_name(key: str, hint: str) -> None:

@@ -25,7 +25,7 @@ class ConfigError(SundogError, ValueError):
     @classmethod
     def unknown_key(cls, key: str, known: Iterable[str]) -> ConfigError:
         near = difflib.get_close_matches(key, list(known), n=1)
-        hint = f" Did you mean {near[0]}?" if near else " `sundog doctor` lists the settings."
+        hint = f" Did you mean {near[0]}?" if near else " `sundog doctor --settings` lists them."
         return cls(f"{key} is not a sundog setting.{hint}")
 
 

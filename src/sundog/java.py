@@ -241,27 +241,32 @@ def session(
             )
     ensure_java()
     master = master or str(given.get("spark.master", "local[*]"))
-    if master.startswith("local"):
+    is_local = master.startswith("local")
+    if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever python3 is on the PATH
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
     from pyspark.sql import SparkSession  # here, so that finding Java does not wait for pyspark
 
     builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in {**_defaults(), **given}.items():
+    for key, value in {**_DEFAULTS, **(_local_defaults() if is_local else {}), **given}.items():
         builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
     return builder.getOrCreate()
 
 
-def _defaults() -> dict[str, str]:
+_DEFAULTS = {
+    "spark.api.mode": "classic",
+    "spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}"',
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def _local_defaults() -> dict[str, str]:
     return {
-        "spark.api.mode": "classic",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": f"{default_driver_memory() >> 20}m",
-        "spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}"',
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
 
 

@@ -83,6 +83,19 @@ def warm_up() -> WarmUp:
     return WarmUp(compiled_after - compiled, loaded_after - loaded, perf_counter() - start)
 
 
+def compile_check() -> float:
+    """Seconds until a first kernel gives its answer. Raises whatever keeps numba from compiling on this machine."""
+    start = perf_counter()
+    if _one_more(41) != 42:
+        raise AssertionError("a compiled kernel gave a wrong answer")
+    return perf_counter() - start
+
+
+@kernel
+def _one_more(value: int) -> int:
+    return value + 1
+
+
 def _counts() -> tuple[int, int]:
     stats = [dispatcher.stats for dispatcher in _kernels]
     return (
