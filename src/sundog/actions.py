@@ -27,6 +27,7 @@ from sundog.session import explain, is_inside, plan_frame, run_action, splice_pa
 
 Original = Callable[..., Any]
 
+_INHERITED = object()
 _originals: dict[tuple[type, str], Any] = {}
 _enabled: set[str] = set()
 
@@ -66,12 +67,15 @@ def install() -> None:
 
 def uninstall() -> None:
     for (owner, name), original in _originals.items():
-        setattr(owner, name, original)
+        if original is _INHERITED:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
     _originals.clear()
 
 
 def _replace(owner: type, name: str, replacement: Any) -> None:
-    _originals[owner, name] = owner.__dict__[name]
+    _originals[owner, name] = owner.__dict__.get(name, _INHERITED)
     setattr(owner, name, replacement)
 
 
@@ -128,7 +132,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _count(original: Original, frame: DataFrame) -> int:
-    counted = DataFrame(frame._jdf.groupBy().count(), frame.sparkSession)
+    counted = frame.groupBy().count()
     return run_action(
         "count",
         counted,
@@ -139,9 +143,8 @@ def _count(original: Original, frame: DataFrame) -> int:
 
 
 def _is_empty(original: Original, frame: DataFrame) -> bool:
-    return run_action(
-        "isEmpty", frame.limit(1), lambda t: bool(t.num_rows == 0), original, lambda: bool(original(frame))
-    )
+    one = frame.limit(1)
+    return bool(run_action("isEmpty", one, lambda table: table.num_rows == 0, original, lambda: original(frame)))
 
 
 def _tail(original: Original, frame: DataFrame, num: int) -> list[Row]:

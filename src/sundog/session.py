@@ -31,12 +31,13 @@ from pyspark.sql.types import Row, StructType
 from sundog.config import Settings, read_settings
 from sundog.errors import InternalError, UnsupportedSessionError
 from sundog.front.catalyst_json import Node
-from sundog.front.jvm import CatalystPlan
+from sundog.front.jvm import CatalystPlan, output_fields
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation import read_relation
-from sundog.front.splice import splice
+from sundog.front.splice import frame_at, splice
 from sundog.front.support import Code, Declined, Reason
 from sundog.parquet.relation import Relation
+from sundog.plan.logical import Foreign
 from sundog.plan.physical import PhysicalPlan, lower
 from sundog.plan.rules.order import optimize
 from sundog.report.explain import explain_text, render_plan
@@ -57,6 +58,7 @@ class Planned:
     frame: DataFrame
     catalyst: CatalystPlan
     parts: list[tuple[Match, PhysicalPlan]]
+    foreign: dict[int, tuple[int, ...]]
     settings: Settings
 
     @property
@@ -74,7 +76,7 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
         catalyst = CatalystPlan.of(frame._jdf)
-        matches = _match(frame.sparkSession, catalyst, settings)
+        matches, foreign = _match(frame.sparkSession, catalyst, settings)
         run.decline(*matches.reasons)
         parts = []
         for match in matches.found:
@@ -82,7 +84,7 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
                 parts.append((match, lower(optimize(match.plan), settings)))
             except Declined as declined:
                 run.decline(*declined.reasons)
-        return Planned(frame, catalyst, parts, settings) if parts else None
+        return Planned(frame, catalyst, parts, foreign, settings) if parts else None
     except Declined as declined:
         run.decline(*declined.reasons)
         return None
@@ -95,8 +97,12 @@ def settings_of(session: SparkSession) -> Settings:
     return read_settings(lambda key: jconf.getConfString(key, None))
 
 
-def _match(session: SparkSession, catalyst: CatalystPlan, settings: Settings) -> Matches:
+def _match(
+    session: SparkSession, catalyst: CatalystPlan, settings: Settings
+) -> tuple[Matches, dict[int, tuple[int, ...]]]:
+    """The matches, and where in Catalyst's plan the inputs are that stay Spark's."""
     jconf = session._jconf
+    foreign: dict[int, tuple[int, ...]] = {}
     seen: dict[tuple[int, ...], Relation | Declined] = {}
 
     def relation_of(leaf: Node, condition: Node | None) -> Relation:
@@ -111,8 +117,12 @@ def _match(session: SparkSession, catalyst: CatalystPlan, settings: Settings) ->
             raise found
         return found
 
+    def foreign_of(node: Node) -> Foreign:
+        foreign[len(foreign)] = node.path
+        return Foreign(len(foreign) - 1, output_fields(catalyst.jnode(node.path)), node.name)
+
     zone = jconf.getConfString("spark.sql.session.timeZone", "UTC")
-    return match_plan(catalyst.root, relation_of, settings, zone)
+    return match_plan(catalyst.root, relation_of, foreign_of, settings, zone), foreign
 
 
 def run_action(
@@ -176,7 +186,8 @@ def _run_planned(
 
 def start_execution(planned: Planned, physical: PhysicalPlan, run: Run) -> Execution:
     session = planned.frame.sparkSession
-    return execute(physical, session, planned.settings, {}, executor_problem(session), run.details)
+    inputs = {handle: frame_at(session, planned.catalyst, path) for handle, path in planned.foreign.items()}
+    return execute(physical, session, planned.settings, inputs, executor_problem(session), run.details)
 
 
 def _merge_metrics(run: Run, execution: Execution) -> None:

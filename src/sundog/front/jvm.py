@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
+
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.support import Code, Declined
+from sundog.types import arrow_type
 
 LOCAL_ROWS_IN_JSON = 1000
 SHAPE_MARKS = ("GlobalLimit ", "Aggregate [", "Window [")
@@ -59,6 +62,20 @@ def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:
     for index in path:
         jtree = jtree.children().apply(index)
     return jtree
+
+
+def output_fields(jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
+    """The columns that a JVM plan node puts out, under our names and types; declines where a type is not ours."""
+    output = jnode.output()
+    fields = []
+    for index in range(output.size()):
+        attribute = output.apply(index)
+        name = f"{attribute.name()}#{attribute.exprId().id()}"
+        dtype = arrow_type(json.loads(attribute.dataType().json()))
+        if dtype is None:
+            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{name} is {attribute.dataType().sql()}")
+        fields.append((name, dtype))
+    return tuple(fields)
 
 
 def _refuse_hopeless(jplan: Any) -> None:

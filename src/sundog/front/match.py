@@ -22,10 +22,11 @@ from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.window import match_window
 from sundog.front.support import Code, Declined, Reason
 from sundog.parquet.relation import Relation
-from sundog.plan.logical import Aggregate, Filter, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
 from sundog.tree import walk
 
 RelationReader = Callable[[Node, Node | None], Relation]
+ForeignReader = Callable[[Node], Foreign]
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
 
@@ -47,9 +48,11 @@ class Matches:
         self.reasons.extend(reason for reason in reasons if reason not in self.reasons)
 
 
-def match_plan(root: Node, read_relation: RelationReader, settings: Settings, zone: str) -> Matches:
+def match_plan(
+    root: Node, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, zone: str
+) -> Matches:
     """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot."""
-    matcher = _Matcher(read_relation, settings, zone)
+    matcher = _Matcher(read_relation, read_foreign, settings, zone)
     matches = Matches()
     matcher.search(root, matches)
     if not matches.found and not matches.reasons:
@@ -58,8 +61,11 @@ def match_plan(root: Node, read_relation: RelationReader, settings: Settings, zo
 
 
 class _Matcher:
-    def __init__(self, read_relation: RelationReader, settings: Settings, zone: str) -> None:
+    def __init__(
+        self, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, zone: str
+    ) -> None:
         self._read_relation = read_relation
+        self._read_foreign = read_foreign
         self._settings = settings
         self._zone = zone
 
@@ -73,6 +79,10 @@ class _Matcher:
                 self.search(child, matches)
             return
         if not has_shape(plan):
+            return
+        if not plan.schema.names:  # rows without columns cannot be handed to Spark; the plan below has columns
+            for child in node.children:
+                self.search(child, matches)
             return
         if plan.schema.names != output_names(node):
             matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
@@ -97,7 +107,7 @@ class _Matcher:
                 return match_aggregate(node, child, self._scope(child))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
-                child = self._convert(node.child)
+                child = self._window_input(node)
                 return match_window(node, child, self._scope(child))
             case "SubqueryAlias":
                 return self._convert(node.child)
@@ -128,6 +138,15 @@ class _Matcher:
         for project in reversed(shape.projects):
             plan = self._project(project, plan)
         return plan
+
+    def _window_input(self, node: Node) -> LogicalPlan:
+        """A window without PARTITION BY is worth taking whatever lies below it: Spark would run it on one core."""
+        try:
+            return self._convert(node.child)
+        except Declined:
+            if node["partitionSpec"] or any(below.name in SHAPE_NODES for below in node.child.walk()):
+                raise
+            return self._read_foreign(node.child)
 
     def _check_enabled(self, enabled: bool, key: str, node: Node) -> None:
         if not enabled:

@@ -10,13 +10,23 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sundog.front.jvm import CatalystPlan
+
 
 def splice(session: SparkSession, jplan: Any, replacements: list[tuple[tuple[int, ...], DataFrame]]) -> DataFrame:
     """The plan with the node at each path replaced by a DataFrame that has the node's columns, in order."""
     for path, replacement in replacements:
         jplan = _replace(session, jplan, path, replacement)
-    jvm = session._jvm
-    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, jplan)
+    return _frame(session, jplan)
+
+
+def frame_at(session: SparkSession, catalyst: CatalystPlan, path: tuple[int, ...]) -> DataFrame:
+    """A subtree of Spark's plan as a DataFrame of its own."""
+    return _frame(session, catalyst.jnode(path))
+
+
+def _frame(session: SparkSession, jplan: Any) -> DataFrame:
+    dataset = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, jplan)
     return DataFrame(dataset, session)
 
 

@@ -17,12 +17,11 @@ from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
-from sundog.expr.raising import can_raise
 from sundog.operators.base import Operator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.project import ProjectOperator
 from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
-from sundog.tree import TreeNode, transform_up
+from sundog.tree import TreeNode
 
 
 class PhysicalPlan(TreeNode):
@@ -228,7 +227,10 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
         case Project():
             return Apply(lower(plan.child, settings), ProjectOperator(plan.exprs))
         case TopK():
-            return _lower_topk(plan, settings)
+            if isinstance(plan.child, Scan):  # tied to its scan: the live threshold prunes row groups
+                dynamic = settings.topk_dynamic_pruning
+                return TopKScan(plan.child, plan.order, plan.limit, plan.offset, dynamic)
+            return TopKMerge(lower(plan.child, settings), plan.order, plan.limit, plan.offset)
         case Limit():
             return LimitAny(lower(plan.child, settings), plan.limit, plan.offset)
         case Aggregate():
@@ -238,28 +240,3 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
             return ParallelWindow(child, plan.calls, plan.partition_by, plan.order_by, plan.schema)
         case _:
             raise TypeError(f"no physical form for {type(plan).__name__}")
-
-
-def _lower_topk(plan: TopK, settings: Settings) -> PhysicalPlan:
-    """Tie the top-k to its scan where what lies between can be evaluated for the winners alone.
-
-    A projection below the sort is evaluated by Spark for every row of the table. Where it cannot raise, nobody sees the
-    difference if only the winners' values are computed; where it can, it has to see every row, and nothing is pruned.
-    """
-    exprs: tuple[NamedExpr, ...] | None = None
-    below = plan.child
-    if isinstance(below, Project):
-        exprs = below.exprs
-        below = below.child
-    if not isinstance(below, Scan) or any(can_raise(named.expr) for named in exprs or ()):
-        return TopKMerge(lower(plan.child, settings), plan.order, plan.limit, plan.offset)
-    order = plan.order
-    if exprs is not None:
-        meaning = {named.name: named.expr for named in exprs}
-        order = tuple(SortKey(_substitute(key.expr, meaning), key.descending, key.nulls_first) for key in plan.order)
-    top = TopKScan(below, order, plan.limit, plan.offset, settings.topk_dynamic_pruning)
-    return top if exprs is None else Apply(top, ProjectOperator(exprs))
-
-
-def _substitute(expr: Expr, meaning: dict[str, Expr]) -> Expr:
-    return transform_up(expr, lambda node: meaning.get(node.name, node) if isinstance(node, Column) else node)
