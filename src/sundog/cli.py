@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import sundog
-from sundog.commands import docs, doctor
+from sundog.commands import docs, doctor, query
 from sundog.commands.output import err, out
 from sundog.errors import SundogError
 
@@ -65,7 +65,7 @@ def options(
     """Options of every subcommand."""
 
 
-for command in (doctor, docs):
+for command in (query, doctor, docs):
     command.register(app)
 
 if __name__ == "__main__":
