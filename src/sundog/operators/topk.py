@@ -14,12 +14,13 @@ best of each part in the parts' order, it gives what one operator over everythin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from sundog.expr.buffers import Indices
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey, select_k
@@ -28,7 +29,7 @@ from sundog.expr.threshold import DynamicFilter, Threshold
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 
-_COMPACT_ROWS = 4096
+_COMPACT_ALWAYS = 4096  # up to so many rows, merging what waits costs less than the rows that a late threshold lets in
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,22 @@ class TopKOperator(Operator):
         return self.input_schema
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
-        best = BestRows(self.input_schema, self.order, self.limit + self.offset)
+        names = [_key_name(number, key) for number, key in enumerate(self.order)]
+        computed = [
+            (name, key.expr) for name, key in zip(names, self.order, strict=True) if name not in self.schema.names
+        ]
+        held = pa.schema([*self.schema, *((name, expr.dtype) for name, expr in computed)])
+        best = BestRows(held, self.order, names, self.limit + self.offset, DynamicFilter(self.order))
         for batch in batches:
             context.check_cancelled()
-            dropped = best.push(batch)
-            context.metrics.add("rows_pruned_dynamic_filter", dropped)
+            if batch.num_rows:
+                keys = [evaluate(expr, batch) for _, expr in computed]
+                rows = pa.RecordBatch.from_arrays([*batch.columns, *keys], schema=held)
+                context.metrics.add("rows_pruned_dynamic_filter", best.push_filtered(rows))
         context.metrics.add("threshold_updates", best.filter.generation)
         result = best.finish().slice(self.offset, self.limit)
         if result.num_rows:
-            yield result
+            yield result.select(self.schema.names)
 
     def describe(self) -> str:
         skip = f", skip={self.offset}" if self.offset else ""
@@ -59,56 +67,59 @@ class TopKOperator(Operator):
 
 
 class BestRows:
-    """The k best of all rows pushed so far. Belongs to one task; `filter` may be looked at from outside."""
+    """The k best of all rows pushed so far, and the filter that tells what no longer can be one of them.
 
-    def __init__(self, schema: pa.Schema, order: tuple[SortKey, ...], k: int) -> None:
-        self._schema = schema
-        self._order = order
+    `key_columns` name the columns of `schema` that hold the order's values. Ties are settled by the integer columns
+    `position` if there are any (then rows may come in any order), else by the order of arrival. Used by one thread.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        order: Sequence[SortKey],
+        key_columns: Sequence[str],
+        k: int,
+        dynamic_filter: DynamicFilter,
+        position: Sequence[str] = (),
+    ) -> None:
+        self.filter = dynamic_filter
+        self._order = tuple(order)
+        self._keys = tuple(key_columns)
+        self._position = tuple(position)
+        self._full_order = (*order, *(SortKey(Column(name, schema.field(name).type)) for name in position))
         self._k = k
-        self._keys = _key_columns(schema, order)
-        self._held_schema = pa.schema([*schema, *(field for field in self._keys if field.name not in schema.names)])
-        self._kept = _empty(self._held_schema)
+        self._kept = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
-        self.filter = DynamicFilter(order)
 
-    def push(self, batch: pa.RecordBatch) -> int:
-        """Take the batch in; returns how many of its rows the threshold dropped."""
-        if batch.num_rows == 0 or self._k == 0:
-            return 0
-        rows = self._with_keys(batch)
-        mask = self.filter.snapshot().keep_mask(rows.column(self._keys[0].name), ties=len(self._order) > 1)
-        dropped: int = 0
-        if mask is not None:
-            dropped = rows.num_rows - int(np.count_nonzero(mask))
-            if dropped == rows.num_rows:
-                return dropped
-            if dropped:
-                rows = rows.filter(pa.array(mask))
+    def push_filtered(self, rows: pa.RecordBatch) -> int:
+        """Take in what the filter lets through, at most k rows of it; returns how many rows the filter dropped."""
+        mask = self.filter.snapshot().keep_mask(rows.column(self._keys[0]), ties=len(self._order) > 1)
+        dropped = 0 if mask is None else rows.num_rows - int(np.count_nonzero(mask))
+        if mask is not None and dropped:
+            rows = rows.filter(pa.array(mask))
         if rows.num_rows > self._k:
-            chosen = np.sort(self._select(rows))
-            rows = rows.take(pa.array(chosen))
+            rows = rows.take(pa.array(np.sort(self._select(rows))))
+        self.push(rows)
+        return dropped
+
+    def push(self, rows: pa.RecordBatch) -> None:
+        """Take in all of the rows."""
+        if rows.num_rows == 0 or self._k == 0:
+            return
         self._pending.append(rows)
         self._pending_rows += rows.num_rows
-        if self._pending_rows >= max(self._k, _COMPACT_ROWS) or self._kept.num_rows < self._k <= self._pending_rows:
+        filling = self._kept.num_rows < self._k
+        if self._k <= _COMPACT_ALWAYS or self._pending_rows >= self._k // 2 or filling:
             self._compact()
-        return dropped
 
     def finish(self) -> pa.RecordBatch:
         """The k best rows in order."""
         self._compact()
-        return self._kept.select(self._schema.names)
+        return self._kept
 
-    def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        extra = [
-            evaluate(key.expr, batch)
-            for key, field in zip(self._order, self._keys, strict=True)
-            if field.name not in self._schema.names
-        ]
-        return pa.RecordBatch.from_arrays([*batch.columns, *extra], schema=self._held_schema)
-
-    def _select(self, rows: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return select_k([rows.column(field.name) for field in self._keys], self._order, self._k)
+    def _select(self, rows: pa.RecordBatch) -> Indices:
+        return select_k([rows.column(name) for name in (*self._keys, *self._position)], self._full_order, self._k)
 
     def _compact(self) -> None:
         if not self._pending:
@@ -117,18 +128,11 @@ class BestRows:
         self._pending, self._pending_rows = [], 0
         self._kept = rows.take(pa.array(self._select(rows)))
         if self._kept.num_rows == self._k:
-            worst = Threshold.after_row(self._order, self._kept.column(self._keys[0].name), self._k - 1)
-            self.filter.tighten(worst)
+            last = self._k - 1
+            position = tuple(self._kept.column(name)[last].as_py() for name in self._position) or None
+            self.filter.tighten(Threshold.after_row(self._order, self._kept.column(self._keys[0]), last, position))
 
 
-def _key_columns(schema: pa.Schema, order: tuple[SortKey, ...]) -> list[pa.Field]:
-    """Where each key's values are held: in a column of the input, or in one of their own."""
-    fields = []
-    for number, key in enumerate(order):
-        name = key.expr.name if isinstance(key.expr, Column) else f"key {number}"
-        fields.append(pa.field(name, key.expr.dtype))
-    return fields
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+def _key_name(number: int, key: SortKey) -> str:
+    """Where a key's values are held: in a column of the input, or in one of their own."""
+    return key.expr.name if isinstance(key.expr, Column) else f"#key {number}"

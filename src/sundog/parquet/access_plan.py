@@ -103,6 +103,10 @@ class ParquetAccessPlan:
             result.append(FileSlice(self.relation.files[number], groups, match, self._footer(number).identity))
         return tuple(result)
 
+    def whole_file(self, number: int) -> FileSlice:
+        """A file for a task that is told elsewhere which row groups to read."""
+        return FileSlice(self.relation.files[number], (), (), self._footer(number).identity)
+
     def column_bytes(self) -> int:
         """Uncompressed bytes of the columns in what is left to read; estimated from a sample when that is much."""
         runs = self.split_runs(force_per_row_group=True)
@@ -110,7 +114,7 @@ class ParquetAccessPlan:
             return 0
         sample = runs[:: max(len(runs) // _SAMPLED_ROW_GROUPS, 1)]
         names = self.columns_read()
-        counted = sum(self._layout(run.file).column_bytes(names, run.row_groups[0])[1] for run in sample)
+        counted = sum(self.layout(run.file).column_bytes(names, run.row_groups[0])[1] for run in sample)
         return counted * self._rows(runs) // max(self._rows(sample), 1)
 
     def columns_read(self) -> tuple[str, ...]:
@@ -139,13 +143,14 @@ class ParquetAccessPlan:
     def _is_pruned(verdicts: Verdicts) -> bool:
         return bool(len(verdicts)) and bool((verdicts == Verdict.SKIP).all())
 
-    def _layout(self, number: int) -> FileLayout:
+    def layout(self, number: int) -> FileLayout:
+        """The columns of a file that has runs."""
         layout = self.layouts[number]
         assert layout is not None, "only files with a footer have runs"
         return layout
 
     def _footer(self, number: int) -> Footer:
-        return self._layout(number).footer
+        return self.layout(number).footer
 
     def _weight(self, run: Run) -> int:
         return sum(int(self._footer(run.file).byte_counts[g]) + _ROW_GROUP_OVERHEAD for g in run.row_groups)

@@ -20,8 +20,8 @@ and lets its vectorised reader widen some types. sundog reads exactly the follow
 | any type, all NULL by annotation | anything: NULLs |
 
 Dates before 1582-10-15 and instants before 1900 may be stored in the hybrid calendar of Spark 2. A file says so by its
-writer's version or a key in its footer; for a file of another writer the session's rebase mode decides. Where a rebase
-could matter, the file is left to Spark.
+writer's version or a key in its footer; for a file of another writer the session's rebase mode decides. Where a value
+would have to be rebased, or Spark would refuse it, the query is left to Spark.
 """
 
 from __future__ import annotations
@@ -186,18 +186,31 @@ def _decimal_fits(leaf: Leaf, dtype: pa.DataType) -> bool:
 
 
 def _earliest_safe(footer: Footer, leaf: Leaf, dtype: pa.DataType, options: ReadOptions) -> int | None:
+    """The first value that no rebase would change, in the query's unit; None where no rebase is asked for."""
     if leaf.physical_type == "INT96":
         mode = _rebase_mode(footer, options.int96_rebase_mode, b"3.1.0", _LEGACY_INT96)
-        return None if mode == "CORRECTED" else FIRST_COMMON_MICROSECOND
-    is_date = leaf.logical_type == "DATE"
-    is_instant = leaf.logical_type == "TIMESTAMP" and leaf.adjusted_to_utc
-    if not is_date and not is_instant:
+    elif leaf.logical_type == "DATE" or (leaf.logical_type == "TIMESTAMP" and leaf.adjusted_to_utc):
+        mode = _rebase_mode(footer, options.datetime_rebase_mode, b"3.0.0", _LEGACY_DATETIME)
+    else:
         return None
-    if _rebase_mode(footer, options.datetime_rebase_mode, b"3.0.0", _LEGACY_DATETIME) == "CORRECTED":
+    if mode == "CORRECTED":
         return None
-    if is_instant:
+    if mode == "EXCEPTION":
+        _refuse_ancient(footer, leaf)
+    if leaf.logical_type != "DATE":
         return FIRST_COMMON_MICROSECOND
     return FIRST_GREGORIAN_DAY * (1 if pa.types.is_date32(dtype) else _MICROS_PER_DAY)
+
+
+def _refuse_ancient(footer: Footer, leaf: Leaf) -> None:
+    """Spark raises for an ancient value in any row it decodes. Statistics must prove that there is none."""
+    first = {"DATE": FIRST_GREGORIAN_DAY, "TIMESTAMP": FIRST_COMMON_MICROSECOND}.get(leaf.logical_type, 0)
+    if leaf.time_unit == "milli":
+        first //= 1000
+    known = footer.raw_statistics(leaf.index)
+    for low, nulls, rows in zip(known.lows, known.null_counts, footer.row_counts, strict=True):
+        if nulls != rows and (low is None or low < first):
+            raise FileSchemaProblem(footer.path, f"column {leaf.name} may hold dates that Spark refuses to read")
 
 
 def _rebase_mode(footer: Footer, by_session: str, first_good_version: bytes, legacy_key: bytes) -> str:
@@ -209,7 +222,10 @@ def _rebase_mode(footer: Footer, by_session: str, first_good_version: bytes, leg
 
 
 def to_query_type(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> pa.Array:
-    """What Arrow decoded, as one array of the query's type."""
+    """What Arrow decoded, as one array of the query's type.
+
+    Raises FileSchemaProblem for values that only Spark knows how to read, ArrowCapacityError for too many string bytes.
+    """
     array = _one_array(stored)
     if not array.type.equals(source.dtype):
         array = _converted(array, source, path)

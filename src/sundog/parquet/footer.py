@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from sundog.parquet.filesystem import Settings, is_local, open_file, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.thrift import Struct, read_struct
 
 Stamp = tuple[int, ...]
 _CACHE_ENTRIES = 8192
@@ -77,6 +78,8 @@ class Footer:
         self._leaves: dict[int, Leaf] = {}
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
         self._statistics: dict[int, RawStatistics] = {}
+        self._elements: list[Struct] | None = None
+        self.page_maps: dict[tuple[int, int], Any] = {}  # kept here by pages.py: as valid as the footer is
 
     def flat_columns(self) -> dict[str, list[int]]:
         """Top-level primitive columns: name -> leaf indexes (two of one name make the file ambiguous)."""
@@ -145,6 +148,16 @@ class Footer:
             found = self._read_statistics(leaf)
             self._statistics[leaf] = found
         return found
+
+    def schema_element(self, leaf: int, source: pa.NativeFile) -> Struct:
+        """The leaf's entry in the file's schema, as it is stored. `source` is the open file."""
+        if self._elements is None:
+            size = self.stamp[0]
+            length = int.from_bytes(source.read_at(4, size - 8), "little")
+            fields, _ = read_struct(source.read_at(length, size - 8 - length), stop_after=2)
+            has_children = 5
+            self._elements = [element for element in fields[2][1][1] if has_children not in element]
+        return self._elements[leaf]
 
     def _read_statistics(self, leaf: int) -> RawStatistics:
         lows: list[Any] = []

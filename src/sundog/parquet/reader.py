@@ -10,10 +10,12 @@ the time of reading one column of 100,000 rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,16 +77,14 @@ class FileReader:
 
     def __init__(self, layout: FileLayout, relation: Relation, metrics: Metrics) -> None:
         self.layout = layout
-        self._metrics = metrics
-        self._source = open_file(layout.file.path, relation.filesystem)
+        self.metrics = metrics
+        self.source = open_file(layout.file.path, relation.filesystem)
         try:
             if stamp_of(layout.file) != layout.footer.stamp:
                 raise FileProblem(ProblemKind.CHANGED, layout.file.path)
-            self._parquet = pq.ParquetFile(
-                self._source, metadata=layout.footer.metadata, pre_buffer=False, coerce_int96_timestamp_unit="us"
-            ).reader
+            self._parquet = self.decoder()
         except BaseException:
-            self._source.close()
+            self.source.close()
             raise
 
     @classmethod
@@ -95,6 +95,16 @@ class FileReader:
             return None
         return cls(FileLayout.of(relation, file, footer), relation, metrics)
 
+    def decoder(self, dictionary_columns: Sequence[int] = ()) -> Any:
+        """Arrow's decoder over the open file; it keeps the named leaves as the dictionaries they are stored as."""
+        return pq.ParquetFile(
+            self.source,
+            metadata=self.layout.footer.metadata,
+            read_dictionary=dictionary_columns or None,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+        ).reader
+
     def __enter__(self) -> FileReader:
         return self
 
@@ -104,13 +114,13 @@ class FileReader:
         self.close()
 
     def close(self) -> None:
-        self._source.close()
+        self.source.close()
 
     def read(self, row_groups: Sequence[int], names: Sequence[str]) -> list[pa.Array]:
         """The columns of the row groups' rows, each as one array, in the order of `names`."""
         rows = sum(int(self.layout.footer.row_counts[group]) for group in row_groups)
         stored = self.layout.stored(names)
-        self._count(row_groups, names)
+        self.count(row_groups, names)
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
         leaves = sorted({source.leaf for source in stored})
@@ -137,7 +147,7 @@ class FileReader:
     def stream(self, row_group: int, names: Sequence[str], batch_rows: int) -> Iterator[list[pa.Array]]:
         """The columns of one row group, `batch_rows` at a time, decoded no further than asked for."""
         stored = self.layout.stored(names)
-        self._count([row_group], names)
+        self.count([row_group], names)
         if not stored:
             rows = int(self.layout.footer.row_counts[row_group])
             for start in range(0, rows, batch_rows):
@@ -163,8 +173,36 @@ class FileReader:
         }
         return [arrays[name] if name in arrays else self.layout.constant(name, table.num_rows) for name in names]
 
-    def _count(self, row_groups: Sequence[int], names: Sequence[str]) -> None:
+    def count(self, row_groups: Sequence[int], names: Sequence[str]) -> None:
+        """Add the columns' bytes to the metrics."""
         for group in row_groups:
             compressed, uncompressed = self.layout.column_bytes(names, group)
-            self._metrics.add("bytes_scanned", compressed)
-            self._metrics.add("bytes_decoded", uncompressed)
+            self.metrics.add("bytes_scanned", compressed)
+            self.metrics.add("bytes_decoded", uncompressed)
+
+
+class OpenFiles:
+    """Readers of several files for one thread, opened when first asked for; the least recently used are closed."""
+
+    def __init__(self, opener: Callable[[int], FileReader], limit: int = 32) -> None:
+        self._opener = opener
+        self._limit = limit
+        self._readers: OrderedDict[int, FileReader] = OrderedDict()
+
+    def get(self, number: int) -> FileReader:
+        reader = self._readers.get(number)
+        if reader is None:
+            if len(self._readers) >= self._limit:
+                self._readers.popitem(last=False)[1].close()
+            reader = self._readers[number] = self._opener(number)
+        self._readers.move_to_end(number)
+        return reader
+
+    def __enter__(self) -> OpenFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._readers:
+            self._readers.popitem()[1].close()

@@ -1,0 +1,129 @@
+"""The other columns of the winners: `SELECT *` pays for k rows, not for the table.
+
+The search has decoded sort and WHERE columns only and knows each winner's place (file, row group, row). The columns that
+are still missing are read from the row groups of the winners and nowhere else.
+
+    winners: (file, row group, row) ──► one fetch per row group (and, on the driver, per share of its columns)
+                                          ──► rows picked ──► put back into the winners' order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.errors import InternalError
+from sundog.operators.context import TaskContext
+from sundog.operators.scan import column_schema, open_slice, to_batch
+from sundog.operators.topk_scan import POSITION, TopKPlan
+from sundog.parquet.access_plan import FileSlice, restricted
+from sundog.parquet.late import RowPicker
+from sundog.parquet.relation import Relation
+
+SLOT = "#slot"
+
+
+@dataclass(frozen=True)
+class RowGroupRows:
+    """Rows to fetch from one row group, ascending, and for each the number of the winner it belongs to."""
+
+    row_group: int
+    rows: npt.NDArray[np.int64]
+    slots: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FetchTask:
+    """Fetches some columns of some winners. Its batches have the columns and `#slot`, the winner's number."""
+
+    relation: Relation  # without its files
+    columns: tuple[str, ...]
+    parts: tuple[tuple[FileSlice, tuple[RowGroupRows, ...]], ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*column_schema(self.relation, self.columns), (SLOT, pa.int64())])
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        schema = self.schema
+        for part, wanted in self.parts:
+            with open_slice(self.relation, part, context) as reader:
+                picker = RowPicker(reader)
+                for group in wanted:
+                    context.check_cancelled()
+                    context.metrics.add("row_groups_materialized")
+                    arrays = picker.take(group.row_group, self.columns, group.rows)
+                    yield pa.RecordBatch.from_arrays([*arrays, pa.array(group.slots)], schema=schema)
+
+
+def plan_fetch(plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_columns: bool) -> list[FetchTask]:
+    """Fetches for the winners' missing columns; none if nothing is missing.
+
+    With fewer row groups than tasks, `split_columns` shares out the columns of a row group as well. Tasks then differ in
+    their schema, which driver threads do not mind and a Spark stage would.
+    """
+    names = plan.late_columns
+    if not names or winners.num_rows == 0:
+        return []
+    units = list(_by_row_group(winners))
+    relation = restricted(plan.spec.relation, set(names))
+    shares = _column_shares(plan, names, units[0][0], -(-tasks // len(units)) if split_columns else 1)
+    loads: list[dict[int, list[RowGroupRows]]] = [{} for _ in range(min(max(tasks // len(shares), 1), len(units)))]
+    for number, (file, wanted) in enumerate(units):
+        loads[number % len(loads)].setdefault(file, []).append(wanted)
+    return [
+        FetchTask(
+            relation, share, tuple((plan.access.whole_file(file), tuple(groups)) for file, groups in load.items())
+        )
+        for load in loads
+        for share in shares
+    ]
+
+
+def assemble(plan: TopKPlan, winners: pa.RecordBatch, fetched: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """The winners with all output columns, in their order."""
+    columns: dict[str, pa.Array] = {name: winners.column(name) for name in plan.spec.carried}
+    by_schema: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
+    for batch in fetched:
+        by_schema.setdefault(tuple(batch.schema.names), []).append(batch)
+    for batches in by_schema.values():
+        whole = pa.concat_batches(batches)
+        order = np.argsort(whole.column(SLOT).to_numpy())
+        whole = whole.take(pa.array(order))
+        if whole.num_rows != winners.num_rows:
+            raise InternalError(f"{winners.num_rows} winners, but the columns of {whole.num_rows} were fetched")
+        columns |= zip(whole.schema.names, whole.columns, strict=True)
+    schema = column_schema(plan.spec.relation, plan.access.columns)
+    return to_batch(
+        [columns[name] if name in columns else pa.nulls(0, schema.field(name).type) for name in plan.access.columns],
+        schema,
+        winners.num_rows,
+    )
+
+
+def _by_row_group(winners: pa.RecordBatch) -> Iterator[tuple[int, RowGroupRows]]:
+    """(file, rows to fetch) for each row group that holds winners, in table order."""
+    files, groups, rows = (winners.column(name).to_numpy() for name in POSITION.names)
+    order = np.lexsort((rows, groups, files))
+    files, groups, rows = files[order], groups[order], rows[order]
+    changes = np.flatnonzero((np.diff(files) != 0) | (np.diff(groups) != 0)) + 1
+    for first, last in pairwise([0, *changes.tolist(), len(rows)]):
+        yield int(files[first]), RowGroupRows(int(groups[first]), rows[first:last], order[first:last])
+
+
+def _column_shares(plan: TopKPlan, names: Sequence[str], file: int, count: int) -> list[tuple[str, ...]]:
+    """The columns in `count` shares of about equal bytes, judged by a row group of the given file."""
+    layout = plan.access.layout(file)
+    sizes = {name: layout.column_bytes([name], 0)[1] for name in names}
+    shares: list[list[str]] = [[] for _ in range(min(count, len(names)))]
+    weights = [0] * len(shares)
+    for name in sorted(names, key=lambda name: -sizes[name]):
+        lightest = weights.index(min(weights))
+        shares[lightest].append(name)
+        weights[lightest] += sizes[name] + 1
+    return [tuple(share) for share in shares]

@@ -1,0 +1,111 @@
+"""A few rows of a row group, decoding as little as Arrow can be brought to decode.
+
+Three ways, by what the rows and the column are like. Times for 100 rows out of a row group of 100,000 (CPU, one core):
+
+| way | when | l_comment | l_shipinstruct | l_orderkey | 16 columns |
+|---|---|---|---|---|---|
+| the chunk, then pick | rows all over the row group | 7.6 ms | 3.0 ms | 1.2 ms | 24 ms |
+| the chunk as a dictionary, then pick | the same, and a string column stored as a dictionary | (21 ms) | 0.3 ms | - | 17 ms |
+| the pages of the rows (`pages.py`) | rows close together: a few pages hold them | | | | |
+
+Reading a string column as a dictionary is a loss when the writer gave up on the dictionary, so it is done only where a
+stored value takes less than the four bytes that its length alone would take otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.expr.ranks import is_text
+from sundog.parquet.file_schema import ColumnSource, to_query_type
+from sundog.parquet.filesystem import is_local
+from sundog.parquet.pages import PageMap, PageReader
+from sundog.parquet.problems import FileProblem, ProblemKind
+from sundog.parquet.reader import FileReader
+
+Rows = npt.NDArray[np.int64]
+
+_USUAL_PAGE_ROWS = 20_000  # of Arrow's and Spark's writers
+_WORTHWHILE_SHARE = 0.5  # of a chunk's pages: above it, decoding the chunk whole is as fast
+_DICTIONARY_BYTES_PER_VALUE = 4
+
+
+class RowPicker:
+    """Picks rows out of one open file. Not shared between threads."""
+
+    def __init__(self, reader: FileReader) -> None:
+        self._reader = reader
+        self._layout = reader.layout
+        self._pages = PageReader(reader.source, reader.layout.footer)
+        self._decoders: dict[tuple[int, ...], Any] = {}
+
+    def take(self, row_group: int, names: Sequence[str], rows: Rows) -> list[pa.Array]:
+        """The columns of the given rows (ascending numbers within the row group)."""
+        stored = self._layout.stored(names)
+        arrays: dict[str, pa.Array] = {}
+        whole: list[ColumnSource] = []
+        for source in stored:
+            pages = self._worthwhile_pages(row_group, source, rows)
+            if pages is None:
+                whole.append(source)
+            else:
+                arrays[source.name] = self._from_pages(row_group, source, pages, rows)
+        arrays |= self._from_chunks(row_group, whole, rows)
+        return [arrays[name] if name in arrays else self._layout.constant(name, len(rows)) for name in names]
+
+    def _worthwhile_pages(self, row_group: int, source: ColumnSource, rows: Rows) -> PageMap | None:
+        """Where the pages are, if only some of them hold the rows."""
+        total = int(self._layout.footer.row_counts[row_group])
+        touched = len(np.unique(rows // _USUAL_PAGE_ROWS))
+        if not is_local(self._layout.file.path) or touched > _WORTHWHILE_SHARE * total / _USUAL_PAGE_ROWS:
+            return None
+        pages = self._pages.page_map(row_group, source.leaf)
+        if pages is None:
+            return None
+        size, _ = self._layout.footer.chunk_size(row_group, source.leaf)
+        return pages if pages.bytes_of(pages.pages_of(rows)) <= _WORTHWHILE_SHARE * size else None
+
+    def _from_pages(self, row_group: int, source: ColumnSource, pages: PageMap, rows: Rows) -> pa.Array:
+        stored, decoded = self._layout.footer.chunk_size(row_group, source.leaf)
+        size = pages.bytes_of(pages.pages_of(rows))
+        self._reader.metrics.add("bytes_scanned", size)
+        self._reader.metrics.add("bytes_decoded", size * decoded // max(stored, 1))
+        picked = self._guarded(lambda: self._pages.read(row_group, source.leaf, pages, rows))
+        return to_query_type(picked, source, self._layout.file.path)
+
+    def _from_chunks(self, row_group: int, sources: list[ColumnSource], rows: Rows) -> dict[str, pa.Array]:
+        if not sources:
+            return {}
+        leaves = sorted({source.leaf for source in sources})
+        self._reader.count([row_group], [source.name for source in sources])
+        decoder = self._decoder(tuple(s.leaf for s in sources if self._is_dictionary(row_group, s)))
+        table = self._guarded(lambda: decoder.read_row_group(row_group, column_indices=leaves, use_threads=False))
+        taken = pa.array(rows)
+        return {
+            source.name: to_query_type(
+                table.column(leaves.index(source.leaf)).take(taken), source, self._layout.file.path
+            )
+            for source in sources
+        }
+
+    def _is_dictionary(self, row_group: int, source: ColumnSource) -> bool:
+        if not is_text(source.dtype) or self._layout.footer.leaf(source.leaf).physical_type != "BYTE_ARRAY":
+            return False
+        rows = int(self._layout.footer.row_counts[row_group])
+        return self._layout.footer.chunk_size(row_group, source.leaf)[1] < _DICTIONARY_BYTES_PER_VALUE * rows
+
+    def _decoder(self, dictionary_leaves: tuple[int, ...]) -> Any:
+        if dictionary_leaves not in self._decoders:
+            self._decoders[dictionary_leaves] = self._reader.decoder(dictionary_leaves)
+        return self._decoders[dictionary_leaves]
+
+    def _guarded(self, decode: Any) -> Any:
+        try:
+            return decode()
+        except (pa.ArrowException, OSError) as problem:
+            raise FileProblem(ProblemKind.CORRUPT, self._layout.file.path, str(problem)) from problem

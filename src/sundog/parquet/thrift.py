@@ -1,0 +1,158 @@
+"""Thrift's compact protocol, as much of it as Parquet's own structures need: read one struct, write one struct.
+
+Arrow reads footers but does not hand out what is needed to read single pages: page headers and raw schema elements. A
+struct is a dict from field number to `(type, value)`; nested structs are dicts again, lists are `(type, items)`. Nothing
+is named here: the field numbers are those of parquet.thrift, and `pages.py` knows the few it uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+
+Struct = dict[int, tuple[int, Any]]
+
+
+class ThriftError(ValueError):
+    """The bytes end too early or are no struct of the compact protocol."""
+
+
+def read_struct(data: bytes, position: int = 0, stop_after: int | None = None) -> tuple[Struct, int]:
+    """A struct and the position after it. `stop_after`: read no further than this field (then the rest is not read)."""
+    fields: Struct = {}
+    number = 0
+    try:
+        while True:
+            header = data[position]
+            position += 1
+            if header == 0:
+                return fields, position
+            kind = header & 15
+            if header >> 4:
+                number += header >> 4
+            else:
+                number, position = _zigzag(data, position)
+            value, position = _read_value(data, position, kind)
+            fields[number] = (kind, value)
+            if number == stop_after:
+                return fields, position
+    except IndexError as problem:
+        raise ThriftError("the struct is not complete") from problem
+
+
+def _read_value(data: bytes, position: int, kind: int) -> tuple[Any, int]:
+    if kind in (TRUE, FALSE):
+        return kind == TRUE, position
+    if kind == BYTE:
+        return data[position], position + 1
+    if kind in (I16, I32, I64):
+        return _zigzag(data, position)
+    if kind == DOUBLE:
+        return _bytes(data, position, 8), position + 8
+    if kind == BINARY:
+        size, position = _varint(data, position)
+        return _bytes(data, position, size), position + size
+    if kind == STRUCT:
+        return read_struct(data, position)
+    if kind in (LIST, SET):
+        return _read_list(data, position)
+    raise ThriftError(f"type {kind} is not used by Parquet")
+
+
+def _read_list(data: bytes, position: int) -> tuple[tuple[int, list[Any]], int]:
+    header = data[position]
+    position += 1
+    kind, size = header & 15, header >> 4
+    if size == 15:
+        size, position = _varint(data, position)
+    items = []
+    for _ in range(size):
+        if kind in (TRUE, FALSE):  # as list items, booleans take a byte each
+            item: Any = data[position] == TRUE
+            position += 1
+        else:
+            item, position = _read_value(data, position, kind)
+        items.append(item)
+    return (kind, items), position
+
+
+def _bytes(data: bytes, position: int, size: int) -> bytes:
+    if position + size > len(data):
+        raise IndexError
+    return data[position : position + size]
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    result = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return result, position
+        shift += 7
+
+
+def _zigzag(data: bytes, position: int) -> tuple[int, int]:
+    number, position = _varint(data, position)
+    return (number >> 1) ^ -(number & 1), position
+
+
+def write_struct(fields: Struct) -> bytes:
+    """The struct with its fields in ascending order."""
+    out = bytearray()
+    previous = 0
+    for number in sorted(fields):
+        kind, value = fields[number]
+        if kind in (TRUE, FALSE):
+            kind = TRUE if value else FALSE
+        if 0 < number - previous < 16:
+            out.append((number - previous) << 4 | kind)
+        else:
+            out.append(kind)
+            _write_varint(out, _to_zigzag(number))
+        _write_value(out, kind, value)
+        previous = number
+    out.append(0)
+    return bytes(out)
+
+
+def _write_value(out: bytearray, kind: int, value: Any) -> None:
+    if kind == BYTE:
+        out.append(value)
+    elif kind in (I16, I32, I64):
+        _write_varint(out, _to_zigzag(value))
+    elif kind == DOUBLE:
+        out += value
+    elif kind == BINARY:
+        _write_varint(out, len(value))
+        out += value
+    elif kind == STRUCT:
+        out += write_struct(value)
+    elif kind in (LIST, SET):
+        _write_list(out, *value)
+
+
+def _write_list(out: bytearray, kind: int, items: list[Any]) -> None:
+    if len(items) < 15:
+        out.append(len(items) << 4 | kind)
+    else:
+        out.append(0xF0 | kind)
+        _write_varint(out, len(items))
+    for item in items:
+        if kind in (TRUE, FALSE):
+            out.append(TRUE if item else FALSE)
+        else:
+            _write_value(out, kind, item)
+
+
+def _to_zigzag(number: int) -> int:
+    return number << 1 if number >= 0 else (-number << 1) - 1
+
+
+def _write_varint(out: bytearray, number: int) -> None:
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
