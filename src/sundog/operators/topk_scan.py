@@ -315,6 +315,11 @@ class TopKSearch:
         self.metrics.add("row_groups_pruned_initial_threshold", sum(ruled_out))
         self._queue = deque(c for c, out in zip(plan.candidates, ruled_out, strict=True) if not out)
 
+    @property
+    def waiting(self) -> int:
+        """Row groups still in the queue."""
+        return len(self._queue)
+
     def work(self, context: TaskContext) -> None:
         """Take row groups from the queue until it is empty. For one of several threads."""
         plan, spec = self.plan, self.plan.spec

@@ -81,12 +81,16 @@ class Project(LogicalPlan):
 
 @dataclass(frozen=True)
 class TopK(LogicalPlan):
-    """`ORDER BY order LIMIT limit OFFSET offset`: rows offset .. offset+limit of the sorted child."""
+    """`ORDER BY order LIMIT limit OFFSET offset`: rows offset .. offset+limit of the sorted child.
+
+    `checks` are expressions that Spark evaluates for every row of the child, and whose errors must therefore be seen.
+    """
 
     child: LogicalPlan
     order: tuple[SortKey, ...]
     limit: int
     offset: int = 0
+    checks: tuple[Expr, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:

@@ -91,6 +91,7 @@ class TopKScan(PhysicalPlan):
     order: tuple[SortKey, ...]
     limit: int
     offset: int
+    checks: tuple[Expr, ...]
     dynamic_pruning: bool
 
     @property
@@ -104,6 +105,8 @@ class TopKScan(PhysicalPlan):
         lines = [topk_line(self.order, self.limit, self.offset)]
         if late:
             lines.insert(0, f"LateMaterialize: columns=[{', '.join(late)}]")
+        if self.checks:
+            eligible += f", must_see=[{', '.join(render(expr) for expr in self.checks)}]"
         return [*lines, scan_line(self.scan) + eligible]
 
 
@@ -229,7 +232,7 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
         case TopK():
             if isinstance(plan.child, Scan):  # tied to its scan: the live threshold prunes row groups
                 dynamic = settings.topk_dynamic_pruning
-                return TopKScan(plan.child, plan.order, plan.limit, plan.offset, dynamic)
+                return TopKScan(plan.child, plan.order, plan.limit, plan.offset, plan.checks, dynamic)
             return TopKMerge(lower(plan.child, settings), plan.order, plan.limit, plan.offset)
         case Limit():
             return LimitAny(lower(plan.child, settings), plan.limit, plan.offset)

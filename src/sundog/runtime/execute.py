@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ from sundog.metrics import Metrics
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import scan_tasks
 from sundog.operators.topk import TopKOperator
+from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
 from sundog.parquet.access_plan import ParquetAccessPlan, plan_access
-from sundog.plan.logical import Scan
 from sundog.plan.physical import (
     Apply,
     ForeignScan,
@@ -32,8 +33,9 @@ from sundog.plan.physical import (
 )
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
-from sundog.runtime.spark import SparkRuntime, frame_from_batches
+from sundog.runtime.spark import SparkRuntime, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
+from sundog.runtime.topk import run_topk
 from sundog.tree import walk
 
 if TYPE_CHECKING:
@@ -95,35 +97,50 @@ def execute(
     Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
     """
     started = perf_counter()
-    access = _plan_access(plan)
-    runtime = _choose_runtime(plan, access, session, settings, executors_unusable)
-    if access is not None:
-        access.count(runtime.metrics)
+    leaf = _plan_leaf(plan)
+    runtime = _choose_runtime(leaf, session, settings, executors_unusable)
+    if leaf is not None:
+        leaf.access.count(runtime.metrics)
     planning_seconds = perf_counter() - started
-    builder = _Builder(runtime, access, foreign, details)
+    builder = _Builder(runtime, leaf, foreign, details)
     return Execution(session, runtime, builder.flow(plan), planning_seconds)
 
 
-def _plan_access(plan: PhysicalPlan) -> ParquetAccessPlan | None:
-    scans: list[Scan] = [node.scan for node in walk(plan) if isinstance(node, ParquetScan | TopKScan)]
-    if len(scans) > 1:
+@dataclass(frozen=True)
+class _Leaf:
+    """What is to be read, after everything that statistics can say."""
+
+    access: ParquetAccessPlan
+    topk: TopKPlan | None = None
+
+    def column_bytes(self) -> int:
+        return self.access.column_bytes() if self.topk is None else self.topk.column_bytes()
+
+
+def _plan_leaf(plan: PhysicalPlan) -> _Leaf | None:
+    """Read the footers and prune; None for a plan over rows of Spark's."""
+    leaves = [node for node in walk(plan) if not node.children]
+    if len(leaves) != 1:
         raise InternalError("a plan has one leaf")
-    return plan_access(scans[0].relation, scans[0].columns, scans[0].predicate) if scans else None
+    leaf = leaves[0]
+    if not isinstance(leaf, ParquetScan | TopKScan):
+        return None
+    access = plan_access(leaf.scan.relation, leaf.scan.columns, leaf.scan.predicate)
+    if isinstance(leaf, ParquetScan):
+        return _Leaf(access)
+    switches = Switches() if leaf.dynamic_pruning else Switches.static_only()
+    return _Leaf(access, plan_topk(access, leaf.order, leaf.limit + leaf.offset, leaf.checks, switches))
 
 
 def _choose_runtime(
-    plan: PhysicalPlan,
-    access: ParquetAccessPlan | None,
-    session: SparkSession,
-    settings: Settings,
-    executors_unusable: str | None,
+    leaf: _Leaf | None, session: SparkSession, settings: Settings, executors_unusable: str | None
 ) -> Runtime:
     """`auto`: the driver for what fits it, the executors for the rest and for rows that are theirs already."""
     wish = settings.placement
     if wish == "auto":
-        fits = access is not None and access.column_bytes() <= settings.driver_max_bytes
+        fits = leaf is not None and leaf.column_bytes() <= settings.driver_max_bytes
         wish = "driver" if fits or executors_unusable else "executors"
-    if wish == "driver" and access is not None:
+    if wish == "driver" and leaf is not None:
         return DriverRuntime(os.cpu_count() or 1, settings.task_memory_bytes)
     return SparkRuntime(session, settings.task_memory_bytes, settings.exchange_block_bytes)
 
@@ -134,19 +151,19 @@ class _Builder:
     def __init__(
         self,
         runtime: Runtime,
-        access: ParquetAccessPlan | None,
+        leaf: _Leaf | None,
         foreign: Mapping[int, DataFrame],
         details: dict[str, Any],
     ) -> None:
         self._runtime = runtime
-        self._access = access
+        self._leaf = leaf
         self._foreign = foreign
         self._details = details
 
     def flow(self, plan: PhysicalPlan) -> Flow:
         match plan:
             case ParquetScan():
-                return self._scan(plan)
+                return self._scan()
             case ForeignScan():
                 return self._foreign_scan(plan)
             case Apply():
@@ -164,19 +181,18 @@ class _Builder:
             case _:
                 raise InternalError(f"nothing runs a {type(plan).__name__}")
 
-    def _scan(self, plan: ParquetScan) -> Flow:
-        assert self._access is not None
-        tasks = scan_tasks(self._access, self._runtime.parallelism * TASKS_PER_SLOT)
-        if not tasks:
-            return self._runtime.start([BatchSource([])], "Scan")
-        return self._runtime.start(tasks, "Scan")
+    def _scan(self) -> Flow:
+        assert self._leaf is not None
+        tasks = scan_tasks(self._leaf.access, self._runtime.parallelism * TASKS_PER_SLOT)
+        return self._runtime.start(tasks or [BatchSource([])], "Scan")
+
+    def _topk_scan(self, plan: TopKScan) -> Flow:
+        assert self._leaf is not None
+        assert self._leaf.topk is not None
+        rows = run_topk(self._leaf.topk, plan.limit, plan.offset, self._runtime)
+        return on_driver(self._runtime, [rows] if rows.num_rows else [])
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):
             raise InternalError("rows of a Spark plan are with the executors")
         return self._runtime.start_frame(self._foreign[plan.foreign.handle], plan.schema, "SparkInput")
-
-    def _topk_scan(self, plan: TopKScan) -> Flow:
-        best = TopKOperator(plan.schema, plan.order, plan.limit + plan.offset)
-        final = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset)
-        return self._scan(ParquetScan(plan.scan)).then(best).gather().then(final)

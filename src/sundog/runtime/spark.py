@@ -182,6 +182,15 @@ class SparkRuntime(Runtime):
         self.accumulator.value = {}
 
 
+def on_driver(runtime: Runtime, batches: list[pa.RecordBatch]) -> Flow:
+    """A flow over rows that are on the driver already, counted on `runtime`'s books."""
+    local = runtime
+    if isinstance(runtime, SparkRuntime):
+        local = DriverRuntime(runtime.parallelism, runtime.task_memory_bytes)
+        local.metrics, local.stages = runtime.metrics, runtime.stages
+    return local.start([BatchSource(batches)], "Gather")
+
+
 class _SparkFlow(Flow):
     def __init__(
         self,
@@ -214,9 +223,7 @@ class _SparkFlow(Flow):
         return _SparkFlow(self._runtime, moved, (), None, (), partitioner.describe(), ordered)
 
     def gather(self) -> Flow:
-        runtime = DriverRuntime(self._runtime.parallelism, self._runtime.task_memory_bytes)
-        runtime.metrics, runtime.stages = self._runtime.metrics, self._runtime.stages
-        return runtime.start([BatchSource(self.collect())], "Gather")
+        return on_driver(self._runtime, self.collect())
 
     def collect(self) -> list[pa.RecordBatch]:
         return [batch for _, batches in self._collect_blocks() for batch in batches]

@@ -38,7 +38,7 @@ def _expressions(node: LogicalPlan) -> Iterable[Expr]:
         case Project():
             return [named.expr for named in node.exprs]
         case TopK():
-            return [key.expr for key in node.order]
+            return [*(key.expr for key in node.order), *node.checks]
         case Aggregate():
             filters = [call.filter for call in node.aggregates if call.filter is not None]
             return [*(k.expr for k in node.keys), *(arg for call in node.aggregates for arg in call.args), *filters]

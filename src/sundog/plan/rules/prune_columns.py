@@ -33,7 +33,8 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
                 return child
             return Project(child, exprs)
         case TopK():
-            return replace(plan, child=_prune(plan.child, wanted | _columns(key.expr for key in plan.order)))
+            seen = _columns([*(key.expr for key in plan.order), *plan.checks])
+            return replace(plan, child=_prune(plan.child, wanted | seen))
         case Limit():
             return replace(plan, child=_prune(plan.child, wanted))
         case Aggregate():

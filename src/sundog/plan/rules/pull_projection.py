@@ -1,15 +1,16 @@
 """A projection below a top-k moves above it, so that it is computed for the winners and the top-k meets its scan.
 
 Spark evaluates a projection below the sort for every row of the table. Where it cannot raise, nobody sees the difference
-if only the winners' values are computed. Where it can (`a / b` under ANSI), it has to see every row: it stays below, the
-top-k is then no longer tied to the scan, and nothing is pruned.
+if only the winners' values are computed. Where it can (`a / b` under ANSI), its errors must be seen for every row: over a
+scan it is left behind as a *check*, which keeps a row group from being skipped unless its statistics prove that nothing
+in it can raise; over anything else the projection stays where it is.
 """
 
 from __future__ import annotations
 
 from sundog.expr.ordering import SortKey
 from sundog.expr.raising import can_raise
-from sundog.plan.logical import LogicalPlan, Project, TopK
+from sundog.plan.logical import LogicalPlan, Project, Scan, TopK
 from sundog.plan.rules.merge_projects import substitute
 from sundog.tree import transform_up
 
@@ -22,8 +23,10 @@ def _pull(plan: LogicalPlan) -> LogicalPlan:
     if not isinstance(plan, TopK) or not isinstance(plan.child, Project):
         return plan
     projection = plan.child
-    if any(can_raise(named.expr) for named in projection.exprs):
+    raising = tuple(named.expr for named in projection.exprs if can_raise(named.expr))
+    if raising and not isinstance(projection.child, Scan):
         return plan
     meaning = {named.name: named.expr for named in projection.exprs}
     order = tuple(SortKey(substitute(k.expr, meaning), k.descending, k.nulls_first) for k in plan.order)
-    return Project(TopK(projection.child, order, plan.limit, plan.offset), projection.exprs)
+    top = TopK(projection.child, order, plan.limit, plan.offset, (*plan.checks, *raising))
+    return Project(top, projection.exprs)

@@ -1,0 +1,47 @@
+"""Drives a top-k search: threads with one live threshold on the driver, rounds with a travelling one on executors.
+
+    driver      every thread takes the next row group from one queue; the bar is shared and moves row group by row group
+    executors   a round of tasks, merge, tighten, prune the queue again, a larger round, ... ; inside a task the bar
+                moves row group by row group as well
+
+Afterwards the columns that the search did not need are fetched for the winners only.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sundog.operators.context import TaskContext
+from sundog.operators.materialize import assemble, plan_fetch
+from sundog.operators.topk_scan import TopKPlan, TopKSearch
+from sundog.runtime.driver import DriverRuntime
+from sundog.runtime.flow import Runtime
+
+
+def run_topk(plan: TopKPlan, limit: int, offset: int, runtime: Runtime) -> pa.RecordBatch:
+    """The rows `offset .. offset + limit` of the sorted table, with all output columns."""
+    search = TopKSearch(plan)
+    if isinstance(runtime, DriverRuntime):
+        _search_with_threads(search, runtime)
+    else:
+        _search_in_rounds(search, runtime)
+    search.count(runtime.metrics)
+    winners = search.winners().slice(offset, limit)
+    on_threads = isinstance(runtime, DriverRuntime)
+    fetches = plan_fetch(plan, winners, runtime.parallelism, split_columns=on_threads)
+    fetched = runtime.start(fetches, "Materialize").collect() if fetches else []
+    return assemble(plan, winners, fetched)
+
+
+def _search_with_threads(search: TopKSearch, runtime: DriverRuntime) -> None:
+    def work(_: int, context: TaskContext) -> None:
+        search.work(context)
+
+    workers = min(runtime.parallelism, search.waiting)
+    runtime.run_tasks(workers, work, "TopK search")
+
+
+def _search_in_rounds(search: TopKSearch, runtime: Runtime) -> None:
+    while tasks := search.next_round(runtime.parallelism):
+        for batch in runtime.start(tasks, f"TopK round of {len(tasks)} tasks").collect():
+            search.add(batch)
