@@ -1,0 +1,72 @@
+# Every target sets up what it needs in .venv, from the versions in constraints.txt, on a machine that has Python 3.11 or
+# newer and make. No Java is needed: sundog brings one if there is none. A second run starts at once.
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+UNIT := not spark and not slow and not browser
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs clean
+.DELETE_ON_ERROR:
+
+help: ## help     this list
+	@echo "sundog: top-k, global windows and million-group aggregation, fast, on the Spark you already have"
+	@echo
+	@sed -n 's/^[a-z]*:.*## /  make /p' Makefile
+	@echo
+	@echo "  Options: PYTHON=python3.12 to choose the Python, ARGS='...' for demo, test and bench."
+
+demo: .venv/run.stamp ## demo     see it: three queries on plain Spark and on sundog, answers compared (a few minutes)
+	$(BIN)/sundog demo $(ARGS)
+
+test: .venv/dev.stamp ## test     run all tests, with a real Spark
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+check: .venv/dev.stamp ## check    format, lint, types, import layers and the tests that need no Spark (a minute)
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "$(UNIT)" $(ARGS)
+
+bench: .venv/bench.stamp ## bench    compare with Spark, DuckDB, DataFusion, Polars and Sail; ARGS='--help' for its options
+	$(BIN)/sundog bench $(ARGS)
+
+docs: .venv/run.stamp ## docs     write the generated pages of docs/reference
+	$(BIN)/sundog docs
+
+clean: ## clean    remove .venv and everything that was generated
+	rm -rf .venv build dist spark-warehouse metastore_db derby.log report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info
+
+# --- set-up: one stamp per set of packages, renewed when the versions change ------------------------------------------
+
+.venv/bin/python:
+	@for python in "$(PYTHON)" python3.13 python3.12 python3.11 python3.14; do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "Making .venv with $$("$$python" --version) ($$(command -v "$$python"))"; \
+	    "$$python" -m venv --clear .venv && exit 0; \
+	    echo "That Python cannot make virtual environments. On Debian and Ubuntu: apt install python3-venv" >&2; \
+	    rm -rf .venv; exit 1; \
+	  fi; \
+	done; \
+	echo "sundog needs Python 3.11 or newer, and '$(PYTHON)' is not. Name one: make PYTHON=/path/to/python3.12" >&2; \
+	exit 1
+
+.venv/run.stamp: constraints.txt pyproject.toml | .venv/bin/python
+	@echo "Installing sundog and what it runs on into .venv (once; a few minutes)"
+	@$(PIP) setuptools
+	@$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev.stamp: .venv/run.stamp
+	@echo "Installing the tools of development into .venv (once)"
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+.venv/bench.stamp: .venv/run.stamp
+	@echo "Installing the engines to compare with into .venv (once)"
+	@$(PIP) --no-build-isolation --editable '.[bench]'
+	@touch $@
