@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 from sundog.errors import SundogError
 from sundog.front.support import Reason
+from sundog.report.html import Section, run_fragment, write_report
 from sundog.runtime.flow import StageRecord
 
 
@@ -33,6 +35,14 @@ class Run:
     @property
     def fallback_reason(self) -> str | None:
         return str(self.reasons[0]) if self.reasons else None
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write this run as one HTML file that needs nothing else: what was done, what was skipped, and why not."""
+        write_report(path, [Section(self)], title="sundog run")
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows a run."""
+        return run_fragment(self)
 
     def decline(self, *reasons: Reason) -> None:
         self.reasons.extend(reason for reason in reasons if reason not in self.reasons)

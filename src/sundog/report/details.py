@@ -1,0 +1,250 @@
+"""What each shape leaves behind for the report: plain numbers and words, nothing that still runs.
+
+A run's metrics say *how many* row groups were skipped; a picture needs to know *which*, and where they lie on the order
+key. The runtime fills one of the records below while it works and puts it into `Run.details`; the report draws it.
+
+    axis = KeyAxis([bound for group in groups for bound in (group.low, group.high)])
+    run.details["topk"] = TopKDetails("event_time DESC", k=10, descending=True, scale=axis.scale, row_groups=tuple(
+        RowGroupMark(group.file, group.index, group.rows, RowGroupState.READ, axis.point(group.low), axis.point(group.high))
+        for group in groups
+    ))
+
+A key may be of any orderable type, so a value comes to the picture as a `KeyPoint`: a position, and the text that people
+see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Literal
+
+Scale = Literal["linear", "rank"]
+
+
+@dataclass(frozen=True)
+class KeyPoint:
+    """One value of the order key: where it is drawn, and how it reads. Positions compare only within one picture."""
+
+    position: float
+    label: str
+
+
+class RowGroupState(Enum):
+    """What became of a row group. The value is the wording of the report."""
+
+    READ = "read"
+    PRUNED_STATISTICS = "pruned by statistics"
+    PRUNED_INITIAL_THRESHOLD = "pruned by the initial threshold"
+    PRUNED_DYNAMIC = "pruned dynamically"
+    NEVER_REACHED = "never reached"
+
+
+@dataclass(frozen=True)
+class RowGroupMark:
+    """One row group of one file. `low` and `high` bound its leading sort key; None where the file does not say."""
+
+    file: str
+    row_group: int
+    rows: int
+    state: RowGroupState
+    low: KeyPoint | None = None
+    high: KeyPoint | None = None
+
+
+@dataclass(frozen=True)
+class ThresholdStep:
+    """The k-th best value known when row group number `at` (an index into `TopKDetails.row_groups`) was judged."""
+
+    at: int
+    value: KeyPoint
+
+
+@dataclass(frozen=True)
+class TopKDetails:
+    """A top-k: its row groups in the order of the work queue, and how the threshold moved while it was worked off.
+
+    Row groups that never entered the queue stand where their bounds would have put them, so that the picture is whole.
+    """
+
+    order: str
+    k: int
+    descending: bool = False
+    scale: Scale = "linear"
+    row_groups: tuple[RowGroupMark, ...] = ()
+    thresholds: tuple[ThresholdStep, ...] = ()
+
+
+@dataclass(frozen=True)
+class RangeMark:
+    """One range of the order key: the rows that it owns, and the halo that it borrows on either side.
+
+    `low` and `high` are the least and greatest key it owns; `halo_low` and `halo_high` the outermost keys it borrowed,
+    None where it borrowed none on that side. `seconds` is what its task took, where that is known.
+    """
+
+    rows: int
+    low: KeyPoint | None = None
+    high: KeyPoint | None = None
+    halo_low: KeyPoint | None = None
+    halo_high: KeyPoint | None = None
+    halo_rows_before: int = 0
+    halo_rows_after: int = 0
+    seconds: float | None = None
+
+    @property
+    def halo_rows(self) -> int:
+        return self.halo_rows_before + self.halo_rows_after
+
+
+@dataclass(frozen=True)
+class WindowDetails:
+    """A window: the ranges that its order key was cut into, in key order.
+
+    `cut_by` says where the cut points came from ("row-group statistics", "a sample of the key"). `moved_by` says how rows
+    reached their range ("read straight from the files", "an exchange").
+    """
+
+    order: str
+    frames: tuple[str, ...] = ()
+    scale: Scale = "linear"
+    ranges: tuple[RangeMark, ...] = ()
+    cut_by: str = ""
+    moved_by: str = ""
+
+
+@dataclass(frozen=True)
+class AggregateDetails:
+    """A GROUP BY: how many rows are left after each phase, and what did not fit into memory.
+
+    `partial_skipped` rows went past the first phase because it did not reduce. `groups_per_partition` shows the balance of
+    the final phase, where it is known.
+    """
+
+    keys: str
+    input_rows: int
+    partial_rows: int
+    partial_skipped: int
+    exchange_rows: int
+    exchange_bytes: int
+    groups: int
+    spill_count: int = 0
+    spilled_bytes: int = 0
+    early_emits: int = 0
+    groups_per_partition: tuple[int, ...] = ()
+
+    @classmethod
+    def from_metrics(
+        cls, keys: str, metrics: Mapping[str, float], groups_per_partition: tuple[int, ...] = ()
+    ) -> AggregateDetails:
+        """From the run's own counters: right when the plan holds one aggregate and no other exchange."""
+
+        def counted(name: str) -> int:
+            return int(metrics.get(name, 0))
+
+        return cls(
+            keys=keys,
+            input_rows=max(counted("partial_input_rows"), counted("input_rows")),
+            partial_rows=counted("partial_output_rows"),
+            partial_skipped=counted("partial_aggregation_skipped"),
+            exchange_rows=counted("exchange_rows"),
+            exchange_bytes=counted("exchange_bytes"),
+            groups=counted("groups"),
+            spill_count=counted("spill_count"),
+            spilled_bytes=counted("spilled_bytes"),
+            early_emits=counted("early_emits"),
+            groups_per_partition=groups_per_partition,
+        )
+
+
+ShapeDetails = TopKDetails | WindowDetails | AggregateDetails
+
+
+def shape_details(details: Mapping[str, Any]) -> list[ShapeDetails]:
+    """The pictures that a run can show. An entry of `Run.details` is one record or a list of them."""
+    found: list[ShapeDetails] = []
+    for value in details.values():
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, ShapeDetails):
+                found.append(each)
+    return found
+
+
+class KeyAxis:
+    """Puts key values of one type on an axis: to scale where numbers, dates and times allow it, else in rank order.
+
+    To scale means that distances are true. That is useless where one far value would press all others into one spot, so
+    then, and for strings and whatever has no finite number, neighbours stand at equal distances: position 0 to 1.
+    """
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        known = [value for value in values if value is not None]
+        numbers = [_number(value) for value in known]
+        finite = [number for number in numbers if number is not None]
+        is_linear = len(finite) == len(known) and not _is_lopsided(finite)
+        self.scale: Scale = "linear" if is_linear else "rank"
+        self._ranks = [] if is_linear else sorted({_sortable(value) for value in known})
+
+    def point(self, value: Any) -> KeyPoint | None:
+        """Where `value` is drawn; None for None. It need not be one of the values that made the axis."""
+        if value is None:
+            return None
+        number = _number(value) if self.scale == "linear" else self._rank(value)
+        return None if number is None else KeyPoint(number, key_label(value))
+
+    def _rank(self, value: Any) -> float:
+        before, upto = bisect_left(self._ranks, _sortable(value)), bisect_right(self._ranks, _sortable(value))
+        place = before if before < upto else before - 0.5  # a stranger stands between its neighbours
+        return min(max(place / max(1, len(self._ranks) - 1), 0.0), 1.0)
+
+
+def key_label(value: Any) -> str:
+    """A key value for people."""
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)
+
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+def _number(value: Any) -> float | None:
+    """A finite number in the order of the values, where their type has one."""
+    try:
+        match value:
+            case datetime():
+                return (value.replace(tzinfo=None) - (value.utcoffset() or timedelta()) - _EPOCH) / timedelta(seconds=1)
+            case date():
+                return float(value.toordinal())
+            case timedelta():
+                return value / timedelta(seconds=1)
+            case bool() | int() | float() | Decimal():
+                number = float(value)
+                return number if math.isfinite(number) else None
+    except OverflowError:  # an integer past the largest double
+        return None
+    return None
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    """NaN above everything, as Spark has it."""
+    return (True, 0.0) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+def _is_lopsided(numbers: list[float]) -> bool:
+    """Whether the middle four fifths of the values would be drawn within a thousandth of the axis."""
+    ordered = sorted(numbers)
+    if len(ordered) < 5:
+        return False
+    middle = ordered[-1 - len(ordered) // 10] - ordered[len(ordered) // 10]
+    span = ordered[-1] - ordered[0]
+    return not math.isfinite(span) or (middle > 0 and span > 1000 * middle)

@@ -1,0 +1,337 @@
+"""A run as one HTML file that opens anywhere: no network, no fonts or scripts from elsewhere, nothing but itself.
+
+`Run.to_html(path)` writes one run, the demo writes several into one page, and a notebook shows a run by `run_fragment`. All
+three use the same templates. Everything that comes from a query (column names, paths, values, error texts) passes
+through autoescaping, and the page's content security policy allows only the one script that is ours, by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sundog.metrics import METRICS
+from sundog.report.charts import (
+    Bar,
+    Phase,
+    RangeMap,
+    RowGroupMap,
+    partition_columns,
+    phases,
+    range_map,
+    row_group_map,
+    timed_bars,
+)
+from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails, shape_details
+from sundog.report.headline import summary, verdict
+from sundog.report.wording import bytes_text, metric_text, plural, ratio_text, seconds_text, share_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from sundog.run import Run
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long one engine took for the same query, for a comparison. The first of a list is what others are held against."""
+
+    engine: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Section:
+    """One run of a page, with what its author wants to say about it."""
+
+    run: Run
+    title: str = ""
+    intro: str = ""
+    query: str = ""
+    timings: tuple[Timing, ...] = ()
+
+
+def write_report(
+    path: str | PathLike[str], sections: Sequence[Section], title: str = "sundog", intro: str = ""
+) -> None:
+    """Write one page about one or several runs."""
+    Path(path).write_text(render_report(sections, title, intro), encoding="utf-8")
+
+
+def render_report(sections: Sequence[Section], title: str = "sundog", intro: str = "") -> str:
+    """The page as text."""
+    script = _source("script.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            intro=intro,
+            views=[run_view(section, index) for index, section in enumerate(sections)],
+            script=script,
+            script_hash=f"sha256-{digest}",
+        )
+    )
+
+
+def run_fragment(run: Run) -> str:
+    """The run for a notebook's cell: the same pictures, without a script, under a class of its own."""
+    return _environment().get_template("fragment.html.j2").render(view=run_view(Section(run), 0))
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only who writes a report pays for it
+
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _source(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
+
+
+# --- what the templates are given ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure with a caption."""
+
+    caption: str
+    value: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class PlanLine:
+    """One step of the plan. `counted` are the metrics that belong to it and to no other step."""
+
+    depth: int
+    name: str
+    rest: str
+    counted: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What one shape did. `kind` is topk, window or aggregate; the fields of the other kinds are empty."""
+
+    kind: str
+    details: ShapeDetails
+    row_groups: RowGroupMap | None = None
+    ranges: RangeMap | None = None
+    phases: tuple[Phase, ...] = ()
+    partitions: tuple[Bar, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunView:
+    anchor: str
+    title: str
+    intro: str
+    query: str
+    accelerated: bool
+    verdict: str
+    summary: str
+    tiles: tuple[Tile, ...]
+    timings: tuple[Phase, ...]
+    reasons: tuple[tuple[str, str, str, str], ...]
+    plans: tuple[tuple[PlanLine, ...], ...]
+    stages: tuple[Phase, ...]
+    metrics: tuple[tuple[str, str, str], ...]
+    pictures: tuple[Picture, ...]
+
+
+def run_view(section: Section, index: int) -> RunView:
+    run = section.run
+    return RunView(
+        anchor=f"run-{index + 1}",
+        title=section.title or (f"{run.action}()" if run.action else "One run"),
+        intro=section.intro,
+        query=section.query.strip(),
+        accelerated=run.accelerated,
+        verdict=verdict(run),
+        summary=summary(run),
+        tiles=tuple(_tiles(run)),
+        timings=_timings(section.timings),
+        reasons=tuple((each.code.name, each.sentence, each.node, each.code.value) for each in run.reasons),
+        plans=tuple(plan_lines(part, run.metrics) for part in run.plan.split("\n\n") if part.strip()),
+        stages=_stages(run),
+        metrics=tuple(_metrics(run)),
+        pictures=tuple(_picture(each) for each in _details(run)),
+    )
+
+
+def _tiles(run: Run) -> Iterator[Tile]:
+    metrics = run.metrics
+    yield Tile("Total time", seconds_text(run.seconds))
+    yield Tile("of it, planning", seconds_text(run.planning_seconds))
+    if total := metrics.get("row_groups_total"):
+        read = metrics.get("row_groups_scanned", 0)
+        yield Tile("Row groups read", f"{read:,.0f} of {total:,.0f}", share_text(read, total))
+    if rows := metrics.get("input_rows"):
+        yield Tile("Rows decoded", f"{rows:,.0f}")
+    if size := metrics.get("bytes_scanned"):
+        yield Tile("Read from files", bytes_text(size))
+    if ranges := metrics.get("ranges"):
+        yield Tile("Ranges", f"{ranges:,.0f}")
+    if (halo := metrics.get("halo_rows")) is not None:
+        yield Tile("Halo rows", f"{halo:,.0f}", share_text(halo, metrics.get("input_rows", 0)))
+    if groups := metrics.get("groups"):
+        yield Tile("Groups", f"{groups:,.0f}")
+    if (spilled := metrics.get("spilled_bytes")) is not None and spilled > 0:
+        yield Tile("Spilled", bytes_text(spilled), plural(metrics.get("spill_count", 0), "file"))
+
+
+def _timings(timings: Sequence[Timing]) -> tuple[Phase, ...]:
+    """Each engine's bar; the remark says how many times faster than the first it was."""
+    if not timings:
+        return ()
+    yardstick = timings[0].seconds
+    entries = [
+        (
+            each.engine,
+            each.seconds,
+            "engine" if number else "yardstick",
+            f"{ratio_text(yardstick / each.seconds)} as fast" if number and each.seconds > 0 else "",
+        )
+        for number, each in enumerate(timings)
+    ]
+    return timed_bars(entries)
+
+
+def _stages(run: Run) -> tuple[Phase, ...]:
+    """Planning, each stage, and what is left of the total: handing rows over, and Spark's own work."""
+    entries = [("Planning", run.planning_seconds, "planning", "")]
+    entries += [
+        (f"{number}. {stage.label.partition(':')[0]}", stage.seconds, "stage", plural(stage.tasks, "task"))
+        for number, stage in enumerate(run.stages, 1)
+    ]
+    rest = run.seconds - sum(seconds for _, seconds, _, _ in entries)
+    if rest > 0.0005:
+        entries.append(("The rest", rest, "rest", "handing rows over" if run.stages else "Spark itself"))
+    return timed_bars(entries)
+
+
+def _metrics(run: Run) -> Iterator[tuple[str, str, str]]:
+    """In the order of their declaration; unknown ones, which a newer sundog may have written, at the end."""
+    ordered = [
+        *(name for name in METRICS if name in run.metrics),
+        *(name for name in run.metrics if name not in METRICS),
+    ]
+    for name in ordered:
+        doc = METRICS[name].doc if name in METRICS else ""
+        yield name, metric_text(name, run.metrics[name]), doc
+
+
+_STEP_METRICS: dict[str, tuple[str, ...]] = {
+    "LateMaterialize": ("row_groups_materialized",),
+    "TopK": ("topk_rounds", "threshold_updates", "rows_pruned_dynamic_filter"),
+    "ParquetScan": (
+        "files_total",
+        "files_pruned_statistics",
+        "files_pruned_dynamic_filter",
+        "row_groups_total",
+        "row_groups_scanned",
+        "row_groups_pruned_statistics",
+        "row_groups_pruned_initial_threshold",
+        "row_groups_pruned_dynamic_filter",
+        "row_groups_never_reached",
+        "input_rows",
+        "rows_filtered",
+        "bytes_scanned",
+        "bytes_decoded",
+    ),
+    "SparkInput": ("input_rows",),
+    "RangeRepartition": ("ranges", "rows_routed", "halo_rows"),
+    "HashExchange": ("exchange_rows", "exchange_bytes", "exchange_blocks"),
+    "Aggregate: mode=partial": ("partial_input_rows", "partial_output_rows", "partial_aggregation_skipped"),
+    "Aggregate: mode=final": ("groups", "spill_count", "spilled_bytes"),
+}
+
+
+def plan_lines(plan: str, metrics: dict[str, float]) -> tuple[PlanLine, ...]:
+    """The steps of a plan, each with its counters.
+
+    Counters are sums over the run. So they stand beside a step only where it is the only one of its kind; where there are
+    two, the table of metrics has the sum.
+    """
+    lines = [line for line in plan.splitlines() if line.strip()]
+    kinds = [_kind(line) for line in lines]
+    found = []
+    for line, kind in zip(lines, kinds, strict=True):
+        text = line.lstrip()
+        name, _, rest = text.partition(":")
+        counted = _STEP_METRICS.get(kind, ()) if kinds.count(kind) == 1 else ()
+        found.append(
+            PlanLine(
+                depth=(len(line) - len(text)) // 2,
+                name=name,
+                rest=rest.strip(),
+                counted=tuple((each, metric_text(each, metrics[each])) for each in counted if metrics.get(each)),
+            )
+        )
+    return tuple(found)
+
+
+def _kind(line: str) -> str:
+    text = line.strip()
+    head = text.split(",")[0]
+    return head if head in _STEP_METRICS else text.partition(":")[0]
+
+
+def _details(run: Run) -> list[ShapeDetails]:
+    """What the shapes left; a single aggregate that left nothing is drawn from the counters."""
+    found = shape_details(run.details)
+    if not found and run.accelerated and run.metrics.get("groups"):
+        return [AggregateDetails.from_metrics("", run.metrics)]
+    return found
+
+
+def _picture(details: ShapeDetails) -> Picture:
+    match details:
+        case TopKDetails():
+            return Picture("topk", details, row_groups=row_group_map(details))
+        case WindowDetails():
+            return Picture("window", details, ranges=range_map(details))
+        case AggregateDetails():
+            return Picture(
+                "aggregate",
+                details,
+                phases=phases(details),
+                partitions=partition_columns(details),
+                remarks=tuple(_aggregate_remarks(details)),
+            )
+
+
+def _aggregate_remarks(details: AggregateDetails) -> Iterator[str]:
+    if details.partial_skipped:
+        share = share_text(details.partial_skipped, details.input_rows)
+        yield (
+            f"{plural(details.partial_skipped, 'row')} ({share}) went past the first phase: a sample had shown that grouping "
+            "them early would not make them fewer."
+        )
+    if details.spill_count:
+        files = plural(details.spill_count, "temporary file")
+        yield f"Memory was short: {files} with {bytes_text(details.spilled_bytes)} were written and merged back."
+    else:
+        yield "Everything fitted into memory: nothing was written to temporary files."
+    if details.early_emits:
+        yield f"{plural(details.early_emits, 'time')}, a first phase handed its groups on early to stay within its memory."
