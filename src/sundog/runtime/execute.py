@@ -17,6 +17,9 @@ import pyarrow as pa
 from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.metrics import Metrics
+from sundog.operators.aggregate.final import FinalAggregate
+from sundog.operators.aggregate.hash_partition import HashPartition
+from sundog.operators.aggregate.partial import PartialAggregate
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import scan_tasks
 from sundog.operators.topk import TopKOperator
@@ -30,6 +33,7 @@ from sundog.plan.physical import (
     PhysicalPlan,
     TopKMerge,
     TopKScan,
+    TwoPhaseAggregate,
 )
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave the others idle
 TASKS_PER_SLOT = 4  # small tasks even out; a task costs the driver 0.1 ms and Spark some 5 ms
 
 
@@ -178,6 +183,8 @@ class _Builder:
                 enough = LimitOperator(plan.schema, plan.limit + plan.offset)
                 final_limit = LimitOperator(plan.schema, plan.limit, plan.offset)
                 return self.flow(plan.child).then(enough).gather().then(final_limit)
+            case TwoPhaseAggregate():
+                return self._aggregate(plan)
             case _:
                 raise InternalError(f"nothing runs a {type(plan).__name__}")
 
@@ -191,6 +198,14 @@ class _Builder:
         assert self._leaf.topk is not None
         rows = run_topk(self._leaf.topk, plan.limit, plan.offset, self._runtime)
         return on_driver(self._runtime, [rows] if rows.num_rows else [])
+
+    def _aggregate(self, plan: TwoPhaseAggregate) -> Flow:
+        """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
+        on_threads = isinstance(self._runtime, DriverRuntime)
+        partial = PartialAggregate(plan.keys, plan.aggregates, on_threads)
+        partitions = self._runtime.parallelism * FINAL_TASKS_PER_SLOT if plan.keys else 1
+        exchanged = self.flow(plan.child).then(partial).exchange(HashPartition(partial.layout, partitions))
+        return exchanged.then(FinalAggregate(plan.keys, plan.aggregates, on_threads))
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):

@@ -1,0 +1,60 @@
+-- expect: accelerated
+SELECT grp, count(*) c, sum(num) s, min(d) lo, max(d) hi FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT id, count(*) c, max(s) m FROM events GROUP BY id;
+-- expect: accelerated
+SELECT s, flag, count(num) c, sum(dec) d, avg(dec) a, min(ts) t FROM events GROUP BY s, flag;
+-- expect: accelerated
+-- tolerance: 1e-12
+SELECT small, sum(d) s, avg(d) a, avg(num) n FROM events WHERE d < 1000 AND d > -1000 GROUP BY small;
+-- expect: accelerated
+-- tolerance: 1e-9
+SELECT grp, var_pop(num) v, stddev_samp(num) t, stddev(big) b, corr(num, small) c, covar_pop(num, small) p FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT d, count(*) c FROM events GROUP BY d;
+-- expect: accelerated
+SELECT f, bin, day, count(*) c FROM events GROUP BY f, bin, day;
+-- expect: accelerated
+SELECT wide, tiny, count(*) c, min(bin) lo, max(bin) hi, min(flag) g FROM events GROUP BY wide, tiny;
+-- expect: accelerated
+SELECT DISTINCT s, flag FROM events;
+-- expect: accelerated
+SELECT grp FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT count(*) c, sum(num) s, min(s) m, max(ntz) x, bool_and(flag) a, bool_or(flag) o FROM events;
+-- expect: accelerated
+SELECT count(*) c, sum(num) s, max(d) x FROM nothing;
+-- expect: accelerated
+SELECT grp, count(*) c FROM nothing GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events WHERE num > 10000 GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) FILTER (WHERE num > 0) c, sum(num) FILTER (WHERE flag) s FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(DISTINCT s) c FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT grp, bit_and(num) a, bit_or(num) o, bit_xor(num) x FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT grp, max_by(id, seq) m, min_by(id, seq) n FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT grp + 1 g, upper(s) u, count(*) c FROM events GROUP BY grp + 1, upper(s);
+-- expect: accelerated
+SELECT grp, sum(num) + count(*) x, sum(num) / count(*) y FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events GROUP BY grp HAVING count(*) > 30;
+-- expect: accelerated
+-- ordered: yes
+SELECT grp, count(*) c FROM events GROUP BY grp HAVING count(*) > 3 ORDER BY c DESC, grp LIMIT 5;
+-- expect: accelerated
+-- ordered: yes
+SELECT grp, count(*) c FROM events GROUP BY grp ORDER BY c DESC, grp;
+-- expect: accelerated
+SELECT count(*) n, max(c) m FROM (SELECT id % 100 k, count(*) c FROM events GROUP BY id % 100);
+-- expect: accelerated
+SELECT small, day, count(*) c FROM parted WHERE small > 0 GROUP BY small, day;
+-- expect: accelerated
+SELECT e.grp, e.c, n.s FROM (SELECT grp, count(*) c FROM events GROUP BY grp) e JOIN (SELECT grp, max(s) s FROM events GROUP BY grp) n ON e.grp = n.grp;
+-- expect: fallback FUNCTION
+SELECT grp, percentile(num, 0.5) p FROM events GROUP BY grp;
+-- expect: fallback FUNCTION
+SELECT grp, sort_array(collect_list(num)) l FROM events GROUP BY grp
