@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sundog.expr.zones import Zone
 from sundog.tree import TreeNode, walk
 
 
@@ -38,6 +39,7 @@ class Expr(TreeNode):
 
 Expr.family = Expr
 BOOL = pa.bool_()
+LONG = pa.int64()
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,10 @@ class ArithOp(Enum):
 
 @dataclass(frozen=True)
 class Arith(Expr):
-    """`left op right`. For decimals `dtype` is Spark's result type, rounded HALF_UP into it."""
+    """`left op right`. For decimals `dtype` is Spark's result type, rounded HALF_UP into it.
+
+    Also `date + int` and `date - int` (a date), and `date - date` (an int: days).
+    """
 
     op: ArithOp
     left: Expr
@@ -185,7 +190,7 @@ class Cast(Expr):
     child: Expr
     dtype: pa.DataType
     mode: EvalMode = EvalMode.ANSI
-    zone: str | None = None
+    zone: Zone | None = None
 
 
 @dataclass(frozen=True)
@@ -206,8 +211,44 @@ class Coalesce(Expr):
 
 
 @dataclass(frozen=True)
+class NormalizeFloat(Expr):
+    """One NaN and one zero, so that equal values are equal bits: what Catalyst puts around keys of GROUP BY."""
+
+    child: Expr
+    dtype: pa.DataType
+
+
+@dataclass(frozen=True)
+class DecimalToUnscaled(Expr):
+    """The digits of a short decimal as bigint: 1.23 is 123. Catalyst sums short decimals this way."""
+
+    child: Expr
+    dtype: pa.DataType = LONG
+
+
+@dataclass(frozen=True)
+class DecimalFromUnscaled(Expr):
+    """The inverse: a bigint's digits as a decimal of `dtype`."""
+
+    child: Expr
+    dtype: pa.DataType
+    mode: EvalMode = EvalMode.ANSI
+
+
+@dataclass(frozen=True)
+class AddInterval(Expr):
+    """A timestamp plus a day-time interval; whole days follow the wall clock of `zone`."""
+
+    child: Expr
+    interval: Expr
+    dtype: pa.DataType
+    zone: Zone | None = None
+
+
+@dataclass(frozen=True)
 class DatePart(Expr):
-    """year, quarter, month, day, dayofweek, dayofyear, weekofyear, hour, minute, second.
+    """year, quarter, month, day, dayofweek, weekday, dayofyear, weekofyear, yearofweek of a date;
+    hour, minute, second, second_fraction of a timestamp.
 
     Catalyst casts a timestamp to a date first where needed, so `zone` matters to the time-of-day parts only.
     """
@@ -215,7 +256,7 @@ class DatePart(Expr):
     part: str
     child: Expr
     dtype: pa.DataType
-    zone: str | None = None
+    zone: Zone | None = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +266,7 @@ class DateTrunc(Expr):
     unit: str
     child: Expr
     dtype: pa.DataType
-    zone: str | None = None
+    zone: Zone | None = None
 
 
 class StringFunction(Enum):

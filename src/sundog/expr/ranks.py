@@ -84,7 +84,9 @@ def ranks_of(array: pa.Array) -> list[Rank | None]:
 
 
 def ranks_of_values(values: Sequence[Any], dtype: pa.DataType) -> list[Rank | None]:
-    """The ranks of Python values that `pa.array(values, dtype)` takes."""
+    """The ranks of Python values that `pa.array(values, dtype)` takes, or of the integers behind dates and times."""
+    if pa.types.is_temporal(dtype) and all(value is None or isinstance(value, int) for value in values):
+        return list(values)
     return ranks_of(pa.array(values, dtype))
 
 

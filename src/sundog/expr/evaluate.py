@@ -1,0 +1,306 @@
+"""Expression x record batch -> Arrow array, with exactly Spark's nulls, order, overflow and errors.
+
+Spark evaluates row by row and lazily: the right side of `a AND b` only where `a` does not decide, a CASE branch only
+for the rows that take it, the right operand of `a + b` only where `a` is not NULL. For values that makes no difference,
+for errors it does: `CASE WHEN b <> 0 THEN a / b END` never divides by zero. So whatever can raise (`raising.py`) is
+evaluated for the rows that Spark would evaluate it for, and everything else for the whole batch at once, which is
+faster than choosing rows.
+
+A column comes out as it is, without a copy. Constants stay single values until the very end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.errors import InternalError
+from sundog.expr import strings
+from sundog.expr.arithmetic import absolute, add_days, arithmetic, days_between, negate
+from sundog.expr.buffers import Bools, array_from, validity_of, values_of
+from sundog.expr.casts import cast
+from sundog.expr.compare import compare, is_in
+from sundog.expr.decimals import decimal_absolute, decimal_arithmetic, decimal_negate, make_decimal, unscaled_value
+from sundog.expr.nodes import (
+    Abs,
+    AddInterval,
+    And,
+    Arith,
+    ArithOp,
+    Case,
+    Cast,
+    Coalesce,
+    Column,
+    Compare,
+    DatePart,
+    DateTrunc,
+    DecimalFromUnscaled,
+    DecimalToUnscaled,
+    Expr,
+    In,
+    IsNaN,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    NormalizeFloat,
+    Not,
+    Or,
+    StringCall,
+    StringFunction,
+    StringMatch,
+    columns_of,
+)
+from sundog.expr.raising import can_raise
+from sundog.expr.temporal import add_interval, date_part, truncate
+
+
+def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
+    """The expression's value for each row: an array of its `dtype` and of the batch's length."""
+    if batch.num_rows == 0 and not isinstance(expr, Column):
+        return pa.array([], expr.dtype)
+    handler = _HANDLERS.get(type(expr))
+    if handler is None:
+        raise InternalError(f"{type(expr).__name__} cannot be evaluated")
+    return handler(expr, batch)
+
+
+def predicate_mask(expr: Expr, batch: pa.RecordBatch) -> Bools:
+    """The rows for which a predicate is true; NULL counts as false."""
+    result = evaluate(expr, batch)
+    mask, valid = values_of(result), validity_of(result)
+    return mask if valid is None else mask & valid
+
+
+def evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> pa.Array:
+    """As `evaluate`, but for the other rows nothing can be raised and the value is arbitrary."""
+    if not can_raise(expr) or bool(rows.all()):
+        return evaluate(expr, batch)
+    if not bool(rows.any()):
+        return pa.nulls(batch.num_rows, expr.dtype)
+    names = sorted(columns_of(expr))
+    chosen = pa.array(rows)
+    fields = pa.schema([batch.schema.field(name) for name in names])
+    columns = [batch.column(name).filter(chosen) for name in names]
+    if not names:  # a batch without columns would not know its number of rows
+        fields, columns = pa.schema([("row", pa.bool_())]), [chosen.filter(chosen)]
+    subset = evaluate(expr, pa.RecordBatch.from_arrays(columns, schema=fields))
+    places = np.cumsum(rows) - 1
+    return subset.take(pa.array(places, mask=~rows))
+
+
+def _true_rows(array: pa.Array) -> Bools:
+    values, valid = values_of(array), validity_of(array)
+    return values if valid is None else values & valid
+
+
+def _value_rows(array: pa.Array) -> Bools:
+    valid = validity_of(array)
+    return np.ones(len(array), np.bool_) if valid is None else valid
+
+
+def _scalar(literal: Literal) -> pa.Scalar:
+    if pa.types.is_temporal(literal.dtype) and isinstance(literal.value, int):
+        storage = pa.int32() if pa.types.is_date32(literal.dtype) else pa.int64()
+        return pa.array([literal.value], storage).view(literal.dtype)[0]
+    return pa.scalar(literal.value, literal.dtype)
+
+
+def _datum(expr: Expr, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
+    return _scalar(expr) if isinstance(expr, Literal) else evaluate(expr, batch)
+
+
+def _pair(first: Expr, second: Expr, batch: pa.RecordBatch) -> tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]:
+    """Both operands, the second only where the first has a value; at most one of them is a scalar."""
+    if isinstance(first, Literal):
+        return _scalar(first), evaluate(second, batch)
+    one = evaluate(first, batch)
+    if isinstance(second, Literal):
+        return one, _scalar(second)
+    return one, evaluate_where(second, batch, _value_rows(one))
+
+
+def _single(datum: pa.Array | pa.Scalar) -> pa.Array:
+    """A constant as an array of one element, which numpy spreads over the rows."""
+    return datum if isinstance(datum, pa.Array) else pa.repeat(datum, 1)
+
+
+def _column(expr: Column, batch: pa.RecordBatch) -> pa.Array:
+    return batch.column(expr.name)
+
+
+def _literal(expr: Literal, batch: pa.RecordBatch) -> pa.Array:
+    if expr.value is None:
+        return pa.nulls(batch.num_rows, expr.dtype)
+    return pa.repeat(_scalar(expr), batch.num_rows)
+
+
+def _compare(expr: Compare, batch: pa.RecordBatch) -> pa.Array:
+    left, right = _pair(expr.left, expr.right, batch)
+    return compare(expr.op, left, right)
+
+
+def _and(expr: And, batch: pa.RecordBatch) -> pa.Array:
+    left = evaluate(expr.left, batch)
+    undecided = ~_value_rows(left) | _true_rows(left)
+    return pc.and_kleene(left, evaluate_where(expr.right, batch, undecided))
+
+
+def _or(expr: Or, batch: pa.RecordBatch) -> pa.Array:
+    left = evaluate(expr.left, batch)
+    return pc.or_kleene(left, evaluate_where(expr.right, batch, ~_true_rows(left)))
+
+
+def _not(expr: Not, batch: pa.RecordBatch) -> pa.Array:
+    return pc.invert(evaluate(expr.child, batch))
+
+
+def _is_null(expr: IsNull, batch: pa.RecordBatch) -> pa.Array:
+    return pc.is_null(evaluate(expr.child, batch))
+
+
+def _is_nan(expr: IsNaN, batch: pa.RecordBatch) -> pa.Array:
+    return pc.fill_null(pc.is_nan(evaluate(expr.child, batch)), False)
+
+
+def _in(expr: In, batch: pa.RecordBatch) -> pa.Array:
+    return is_in(evaluate(expr.child, batch), expr.values)
+
+
+def _like(expr: Like, batch: pa.RecordBatch) -> pa.Array:
+    return strings.like(evaluate(expr.child, batch), expr.pattern, expr.escape)
+
+
+def _string_match(expr: StringMatch, batch: pa.RecordBatch) -> pa.Array:
+    return strings.matches(expr.test, evaluate(expr.child, batch), expr.needle)
+
+
+def _arith(expr: Arith, batch: pa.RecordBatch) -> pa.Array:
+    if expr.op in (ArithOp.DIV, ArithOp.INT_DIV, ArithOp.MOD):  # Spark looks at the divisor first
+        right, left = (_single(datum) for datum in _pair(expr.right, expr.left, batch))
+    else:
+        left, right = (_single(datum) for datum in _pair(expr.left, expr.right, batch))
+    if pa.types.is_decimal(left.type):
+        return decimal_arithmetic(expr.op, left, right, expr.dtype, expr.mode)
+    if pa.types.is_date32(right.type):
+        return days_between(left, right)
+    if pa.types.is_date32(left.type):
+        return add_days(left, right, 1 if expr.op is ArithOp.ADD else -1)
+    return arithmetic(expr.op, left, right, expr.dtype, expr.mode)
+
+
+def _negate(expr: Negate, batch: pa.RecordBatch) -> pa.Array:
+    child = evaluate(expr.child, batch)
+    return decimal_negate(child) if pa.types.is_decimal(expr.dtype) else negate(child, expr.mode)
+
+
+def _abs(expr: Abs, batch: pa.RecordBatch) -> pa.Array:
+    child = evaluate(expr.child, batch)
+    return decimal_absolute(child) if pa.types.is_decimal(expr.dtype) else absolute(child, expr.mode)
+
+
+def _cast(expr: Cast, batch: pa.RecordBatch) -> pa.Array:
+    return cast(evaluate(expr.child, batch), expr.dtype, expr.mode, expr.zone)
+
+
+def _case(expr: Case, batch: pa.RecordBatch) -> pa.Array:
+    left_over = np.ones(batch.num_rows, np.bool_)
+    takers: list[tuple[Bools, Expr]] = []
+    for condition, value in expr.branches:
+        taken = _true_rows(evaluate_where(condition, batch, left_over)) & left_over
+        takers.append((taken, value))
+        left_over = left_over & ~taken
+    result: Any = pa.scalar(None, expr.dtype)
+    if expr.otherwise is not None:
+        result = _where_taken(expr.otherwise, batch, left_over)
+    for taken, value in reversed(takers):
+        result = pc.if_else(pa.array(taken), _where_taken(value, batch, taken), result)
+    return result
+
+
+def _where_taken(value: Expr, batch: pa.RecordBatch, taken: Bools) -> pa.Array | pa.Scalar:
+    return _scalar(value) if isinstance(value, Literal) else evaluate_where(value, batch, taken)
+
+
+def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> pa.Array:
+    result = evaluate(expr.args[0], batch)
+    for arg in expr.args[1:]:
+        if result.null_count == 0:
+            break
+        result = pc.coalesce(result, _where_taken(arg, batch, ~_value_rows(result)))
+    return result
+
+
+def _normalize_float(expr: NormalizeFloat, batch: pa.RecordBatch) -> pa.Array:
+    child = evaluate(expr.child, batch)
+    values = values_of(child)
+    canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
+    return array_from(canonical, validity_of(child), expr.dtype)
+
+
+def _to_unscaled(expr: DecimalToUnscaled, batch: pa.RecordBatch) -> pa.Array:
+    return unscaled_value(evaluate(expr.child, batch))
+
+
+def _from_unscaled(expr: DecimalFromUnscaled, batch: pa.RecordBatch) -> pa.Array:
+    return make_decimal(evaluate(expr.child, batch), expr.dtype, expr.mode)
+
+
+def _add_interval(expr: AddInterval, batch: pa.RecordBatch) -> pa.Array:
+    child = evaluate(expr.child, batch)
+    return add_interval(child, evaluate_where(expr.interval, batch, _value_rows(child)), expr.zone)
+
+
+def _date_part(expr: DatePart, batch: pa.RecordBatch) -> pa.Array:
+    return date_part(expr.part, evaluate(expr.child, batch), expr.dtype, expr.zone)
+
+
+def _date_trunc(expr: DateTrunc, batch: pa.RecordBatch) -> pa.Array:
+    return truncate(expr.unit, evaluate(expr.child, batch), expr.zone)
+
+
+def _string_call(expr: StringCall, batch: pa.RecordBatch) -> pa.Array:
+    match expr.function:
+        case StringFunction.LENGTH:
+            return strings.length(evaluate(expr.args[0], batch))
+        case StringFunction.UPPER:
+            return strings.upper(evaluate(expr.args[0], batch))
+        case StringFunction.LOWER:
+            return strings.lower(evaluate(expr.args[0], batch))
+        case StringFunction.CONCAT:
+            return strings.concat([evaluate(expr.args[0], batch), *(_datum(arg, batch) for arg in expr.args[1:])])
+        case StringFunction.SUBSTRING:
+            position, count = (arg.value for arg in expr.args[1:] if isinstance(arg, Literal))
+            return strings.substring(evaluate(expr.args[0], batch), position, count)
+
+
+_HANDLERS: dict[type[Expr], Callable[[Any, pa.RecordBatch], pa.Array]] = {
+    Column: _column,
+    Literal: _literal,
+    Compare: _compare,
+    And: _and,
+    Or: _or,
+    Not: _not,
+    IsNull: _is_null,
+    IsNaN: _is_nan,
+    In: _in,
+    Like: _like,
+    StringMatch: _string_match,
+    Arith: _arith,
+    Negate: _negate,
+    Abs: _abs,
+    Cast: _cast,
+    Case: _case,
+    Coalesce: _coalesce,
+    NormalizeFloat: _normalize_float,
+    DecimalToUnscaled: _to_unscaled,
+    DecimalFromUnscaled: _from_unscaled,
+    AddInterval: _add_interval,
+    DatePart: _date_part,
+    DateTrunc: _date_trunc,
+    StringCall: _string_call,
+}
