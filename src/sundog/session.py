@@ -30,12 +30,14 @@ from pyspark.sql.types import Row, StructType
 
 from sundog.config import Settings, read_settings
 from sundog.errors import InternalError, UnsupportedSessionError
+from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm import CatalystPlan, output_fields
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation import read_relation
 from sundog.front.splice import frame_at, splice
 from sundog.front.support import Code, Declined, Reason
+from sundog.front.time_zones import java_zone
 from sundog.parquet.relation import Relation
 from sundog.plan.logical import Foreign
 from sundog.plan.physical import PhysicalPlan, lower
@@ -121,8 +123,15 @@ def _match(
         foreign[len(foreign)] = node.path
         return Foreign(len(foreign) - 1, output_fields(catalyst.jnode(node.path)), node.name)
 
-    zone = jconf.getConfString("spark.sql.session.timeZone", "UTC")
-    return match_plan(catalyst.root, relation_of, foreign_of, settings, zone), foreign
+    return match_plan(catalyst.root, relation_of, foreign_of, settings, _session_scope(session)), foreign
+
+
+def _session_scope(session: SparkSession) -> Scope:
+    """What the session decides about expressions: the time zone, by the JVM's rules, and the case mapping."""
+    name = session._jconf.sessionLocalTimeZone()
+    rules = java_zone(session._jvm, name)
+    case_mapping = session._jconf.getConfString("spark.sql.icu.caseMappings.enabled", "true") == "true"
+    return Scope({}, name, {} if rules is None else {name: rules}, case_mapping)
 
 
 def run_action(

@@ -1,8 +1,7 @@
 """Catalyst's plan from the JVM: one call for the tree, and a few more for what the tree's JSON leaves out.
 
 `toJSON` gives the whole optimised plan in one py4j call (a call costs about 80 µs, so walking the tree object by object
-would not do). It writes `null` for the evaluation mode of arithmetic and sums, without which `a + b` and `try_add(a, b)`
-look the same; those nodes, and only those, are looked up one by one and the mode is written into the parsed tree.
+would not do). What the JSON leaves out of some expressions is looked up one by one (`jvm_fields.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
+from sundog.front.jvm_fields import complete, is_incomplete
 from sundog.front.support import Code, Declined
 from sundog.types import arrow_type
 
@@ -29,7 +29,7 @@ class CatalystPlan:
         self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
         self.root = parse_plan(jplan.toJSON())
         for node in self.root.walk():
-            self._fill_eval_modes(node)
+            self._complete_expressions(node)
 
     @classmethod
     def of(cls, jdf: Any) -> CatalystPlan:
@@ -41,20 +41,18 @@ class CatalystPlan:
             self._jnodes[path] = self.jnode(path[:-1]).children().apply(path[-1])
         return self._jnodes[path]
 
-    def _fill_eval_modes(self, node: Node) -> None:
+    def _complete_expressions(self, node: Node) -> None:
         for field, value in node.fields.items():
             trees = value if isinstance(value, tuple) else (value,)
             for index, tree in enumerate(trees):
                 if not isinstance(tree, Node):
                     continue
-                unknown = [expr for expr in tree.walk() if "evalContext" in expr.fields]
-                if unknown:
+                incomplete = [expr for expr in tree.walk() if is_incomplete(expr)]
+                if incomplete:
                     jvalue = getattr(self.jnode(node.path), field)()
                     jtree = jvalue.apply(index) if isinstance(value, tuple) else jvalue
-                    for expr in unknown:
-                        jexpr = jexpression(jtree, expr.path)
-                        expr.fields["evalContext"] = jexpr.evalContext().evalMode().toString()
-                        expr.fields["dataType"] = json.loads(jexpr.dataType().json())
+                    for expr in incomplete:
+                        complete(expr, jexpression(jtree, expr.path))
 
 
 def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:

@@ -8,7 +8,7 @@ Spark's while the top-k below it is taken, and a query that sundog takes whole n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sundog.config import Settings
 from sundog.expr.calls import NamedExpr
@@ -49,10 +49,13 @@ class Matches:
 
 
 def match_plan(
-    root: Node, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, zone: str
+    root: Node, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, session: Scope
 ) -> Matches:
-    """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot."""
-    matcher = _Matcher(read_relation, read_foreign, settings, zone)
+    """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot.
+
+    `session` is a scope without columns: what the session decides about the meaning of expressions.
+    """
+    matcher = _Matcher(read_relation, read_foreign, settings, session)
     matches = Matches()
     matcher.search(root, matches)
     if not matches.found and not matches.reasons:
@@ -62,12 +65,12 @@ def match_plan(
 
 class _Matcher:
     def __init__(
-        self, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, zone: str
+        self, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, session: Scope
     ) -> None:
         self._read_relation = read_relation
         self._read_foreign = read_foreign
         self._settings = settings
-        self._zone = zone
+        self._session = session
 
     def search(self, node: Node, matches: Matches) -> None:
         try:
@@ -153,7 +156,7 @@ class _Matcher:
             raise Declined.because(Code.DISABLED, f"{key} is false", node.name)
 
     def _scope(self, child: LogicalPlan) -> Scope:
-        return Scope({field.name: field.type for field in child.schema}, self._zone)
+        return replace(self._session, columns={field.name: field.type for field in child.schema})
 
 
 def _named(tree: Node, scope: Scope) -> NamedExpr:
