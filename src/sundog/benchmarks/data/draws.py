@@ -53,7 +53,7 @@ class Draws:
 
     def uniform(self, column: str, rows: Indexes) -> NDArray[np.float64]:
         """In [0, 1), with all 53 bits of a double."""
-        return (self.bits(column, rows) >> np.uint64(11)) * 2.0**-53
+        return (self.bits(column, rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, column: str, rows: Indexes, low: int, high: int) -> Indexes:
         """In [low, high]."""

@@ -1,0 +1,67 @@
+"""All cases, and which of them a pattern names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from sundog.benchmarks.cases import aggregate, clickbench, h2o, overhead, topk, window
+from sundog.benchmarks.cases.model import Case
+from sundog.errors import SundogError
+
+CASES: tuple[Case, ...] = (
+    *topk.CASES,
+    *window.CASES,
+    *aggregate.CASES,
+    *clickbench.CASES,
+    *h2o.CASES,
+    *overhead.CASES,
+)
+
+
+class UnknownCaseError(SundogError, ValueError):
+    """A pattern names no case. `sundog bench --list` shows what there is."""
+
+    @classmethod
+    def of(cls, pattern: str) -> UnknownCaseError:
+        near = get_close_matches(pattern, [name for case in CASES for name in case.names], n=1)
+        hint = f"Did you mean {near[0]}?" if near else "`sundog bench --list` shows them."
+        return cls(f"No benchmark case matches {pattern!r}. {hint}")
+
+    @classmethod
+    def only_large(cls, pattern: str) -> UnknownCaseError:
+        return cls(f"{pattern!r} matches only cases that need much disk and time. Add --large to run them.")
+
+
+def select(patterns: Iterable[str], *, large: bool = False) -> list[Case]:
+    """The cases that any pattern names, in the order of the catalogue, each once.
+
+    A case found by an alias carries the alias as its name. Large cases need `large` or their full name.
+    """
+    wanted = list(patterns)
+    chosen = [
+        _named(case, name)
+        for case in CASES
+        if (name := _matching_name(case, wanted)) and (large or not case.large or name in wanted)
+    ]
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for case in CASES for name in case.names):
+            raise UnknownCaseError.of(pattern)
+        if not any(fnmatchcase(name, pattern) for case in chosen for name in case.names):
+            raise UnknownCaseError.only_large(pattern)
+    return chosen
+
+
+def find_case(name: str) -> Case:
+    """The case of this name or alias."""
+    return select([name])[0]
+
+
+def _matching_name(case: Case, patterns: list[str]) -> str | None:
+    return next((name for name in case.names if any(fnmatchcase(name, pattern) for pattern in patterns)), None)
+
+
+def _named(case: Case, name: str) -> Case:
+    return replace(case, name=name, aliases=tuple(other for other in case.names if other != name))

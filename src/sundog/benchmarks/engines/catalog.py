@@ -1,0 +1,91 @@
+"""The engines by name. Their code is imported only in the process that runs them, and may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+
+from sundog.benchmarks.engines.model import Engine
+from sundog.errors import SundogError
+
+
+class UnknownEngineError(SundogError, ValueError):
+    """An engine's name is not in the list. `sundog bench --list` shows it."""
+
+    @classmethod
+    def of(cls, name: str) -> UnknownEngineError:
+        near = get_close_matches(name, ENGINES, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(ENGINES)}."
+        return cls(f"There is no engine {name!r}. {hint}")
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """`family` says whose SQL the engine speaks; `maker` is `module:function`, called with the cores and `confs`."""
+
+    name: str
+    family: str
+    maker: str
+    packages: tuple[str, ...]
+    about: str
+    confs: Mapping[str, str] = field(default_factory=dict)
+
+    def make(self, cores: int) -> Engine:
+        module, function = self.maker.split(":")
+        engine: Engine = getattr(import_module(f"sundog.benchmarks.engines.{module}"), function)(cores, self.confs)
+        return engine
+
+
+def _declare(*specs: EngineSpec) -> dict[str, EngineSpec]:
+    return {spec.name: spec for spec in specs}
+
+
+ENGINES: dict[str, EngineSpec] = _declare(
+    EngineSpec("spark", "spark", "spark:plain", ("pyspark",), "Spark as it comes"),
+    EngineSpec(
+        "spark-segment-tree",
+        "spark",
+        "spark:plain",
+        ("pyspark",),
+        "Spark with segment trees for sliding windows",
+        {"spark.sql.window.segmentTree.enabled": "true"},
+    ),
+    EngineSpec("sundog", "sundog", "spark:accelerated", ("pyspark",), "sundog, choosing where to run"),
+    EngineSpec(
+        "sundog-driver",
+        "sundog",
+        "spark:accelerated",
+        ("pyspark",),
+        "sundog on driver threads",
+        {"spark.sundog.placement": "driver"},
+    ),
+    EngineSpec(
+        "sundog-executors",
+        "sundog",
+        "spark:accelerated",
+        ("pyspark",),
+        "sundog on Spark's executors",
+        {"spark.sundog.placement": "executors"},
+    ),
+    EngineSpec(
+        "sundog-static",
+        "sundog",
+        "spark:accelerated",
+        ("pyspark",),
+        "sundog with statistics used once, at the start",
+        {"spark.sundog.topk.dynamicPruning.enabled": "false"},
+    ),
+    EngineSpec("duckdb", "duckdb", "duck:make", ("duckdb",), "DuckDB"),
+    EngineSpec("datafusion", "datafusion", "fusion:make", ("datafusion",), "Apache DataFusion"),
+    EngineSpec("polars", "polars", "polar:make", ("polars",), "Polars; the main cases only, written by hand"),
+    EngineSpec("sail", "sail", "sail:make", ("pysail", "grpc"), "Sail, through Spark Connect"),
+    EngineSpec("decode", "decode", "decode:make", ("pyarrow",), "only decoding the needed columns: the floor"),
+)
+
+
+def find_engine(name: str) -> EngineSpec:
+    if name not in ENGINES:
+        raise UnknownEngineError.of(name)
+    return ENGINES[name]

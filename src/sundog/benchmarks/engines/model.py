@@ -1,0 +1,40 @@
+"""What an engine must offer to the process that measures it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sundog.benchmarks.cases.model import Case
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one execution gave. `table` is None where the rows were thrown away; `facts` is what sundog said of its run."""
+
+    table: pa.Table | None = None
+    rows: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    measured_seconds: float | None = None
+    """Set by probes, which measure something else than the time from question to answer."""
+
+
+class NotForThisEngine(Exception):
+    """The case cannot be put to this engine; the message is the note in the report."""
+
+
+class Engine(Protocol):
+    """Made in a process of its own. Setting up and `use` are outside the measured time, `run` is inside."""
+
+    def versions(self) -> dict[str, str]: ...
+
+    def use(self, tables: Mapping[str, Path]) -> None:
+        """From now on these names mean the Parquet files in these folders."""
+
+    def run(self, case: Case) -> Answer: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,49 @@
+"""What the runner tells a measuring process, and what comes back line by line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CaseJob:
+    name: str
+    tables: dict[str, str]
+    answer_file: str
+    """Where the first answer goes as Arrow IPC, to be compared with the other engines'."""
+
+
+@dataclass(frozen=True)
+class Job:
+    engine: str
+    cores: int
+    warmup: int
+    repeat: int
+    enough_seconds: float
+    """No further repetition of a case after this long; one measured run at least."""
+    cases: list[CaseJob]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        values = json.loads(text)
+        return cls(**{**values, "cases": [CaseJob(**case) for case in values["cases"]]})
+
+
+@dataclass(frozen=True)
+class Message:
+    """`ready` with the versions, `unavailable` with why; per case `start`, then `done`, `skipped` or `failed`."""
+
+    kind: str
+    values: dict[str, Any]
+
+    def to_line(self) -> str:
+        return json.dumps({"kind": self.kind, "values": self.values}) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> Message:
+        return cls(**json.loads(line))

@@ -1,0 +1,107 @@
+"""Memory and processor time of a process with everything it started: JVM, Python workers, their helpers.
+
+Read from `/proc`, so on Linux only; elsewhere there is nothing to report and the fields stay empty. Memory is resident
+memory added up over processes, which counts pages that forked workers share more than once: an upper bound.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+
+_PROC = Path("/proc")
+_SAMPLE_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    parent: int
+    role: str
+    resident_bytes: int
+    cpu_seconds: float
+
+
+def process_tree(root: int) -> list[Process]:
+    """The process and all of its descendants that are alive; empty where there is no `/proc`."""
+    alive = [process for entry in _numbered(_PROC) if (process := _read(entry)) is not None]
+    children: dict[int, list[Process]] = {}
+    for process in alive:
+        children.setdefault(process.parent, []).append(process)
+    tree = [process for process in alive if process.pid == root]
+    for process in tree:
+        tree.extend(children.get(process.pid, ()))
+    return tree
+
+
+def cpu_seconds(root: int) -> float | None:
+    """Of the tree, with children that have ended and been waited for."""
+    tree = process_tree(root)
+    return sum(process.cpu_seconds for process in tree) if tree else None
+
+
+class PeakMemory:
+    """The highest memory of a tree between `start` and `stop`, in total and by role."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._stop = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+        self.total_bytes: int | None = None
+        self.by_role: dict[str, int] = {}
+
+    def start(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def stop(self) -> PeakMemory:
+        self._stop.set()
+        self._thread.join()
+        return self
+
+    def _watch(self) -> None:
+        while True:
+            self._sample()
+            if self._stop.wait(_SAMPLE_SECONDS):
+                return
+
+    def _sample(self) -> None:
+        now: dict[str, int] = {}
+        for process in process_tree(self._root):
+            now[process.role] = now.get(process.role, 0) + process.resident_bytes
+        if now:
+            self.total_bytes = max(self.total_bytes or 0, sum(now.values()))
+            self.by_role = {
+                role: max(now.get(role, 0), self.by_role.get(role, 0)) for role in sorted({*now, *self.by_role})
+            }
+
+
+def _numbered(folder: Path) -> Iterable[Path]:
+    return (entry for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else ()
+
+
+def _read(entry: Path) -> Process | None:
+    with suppress(OSError, ValueError):  # it ended while we looked
+        stat = (entry / "stat").read_text()
+        fields = stat[stat.rindex(")") + 2 :].split()
+        arguments = (entry / "cmdline").read_bytes().split(b"\0")
+        return Process(
+            pid=int(entry.name),
+            parent=int(fields[1]),
+            role=_role(arguments),
+            resident_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+            cpu_seconds=sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"),
+        )
+    return None
+
+
+def _role(arguments: list[bytes]) -> str:
+    if arguments[0].endswith(b"java"):
+        return "jvm"
+    if b"pyspark.daemon" in arguments or b"pyspark.worker" in arguments:
+        return "python workers"
+    return "driver" if b"sundog.benchmarks.worker" in arguments else "other"

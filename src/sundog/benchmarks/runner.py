@@ -1,0 +1,330 @@
+"""Runs cases on engines: a process per engine, one engine at a time, on the same cores, and compares the answers.
+
+An engine in a process of its own has its own memory peak, its own warm or cold state, and cannot take others down: one
+that runs over the time limit is ended and started again for the cases after it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+from time import monotonic
+
+import pyarrow as pa
+
+import sundog
+from sundog.benchmarks.agree import difference
+from sundog.benchmarks.cases.model import Case, DataRef
+from sundog.benchmarks.data.catalog import find_data_set
+from sundog.benchmarks.job import CaseJob, Job, Message
+from sundog.benchmarks.processes import PeakMemory, process_tree
+from sundog.benchmarks.results import Measurement, Results, Status
+from sundog.machine import usable_cores, usable_memory_bytes
+
+Folders = Mapping[DataRef, Path]
+
+_START_SECONDS = 180
+_END_SECONDS = 20
+_STDERR_LINES = 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    cores: int
+    warmup: int = 1
+    repeat: int = 3
+    enough_seconds: float = 60
+    timeout_seconds: float = 600
+    isolate: bool = False
+    """A new process for each case: honest memory peaks and first runs, at the price of a start for each."""
+    pythons: Mapping[str, str] = field(default_factory=dict)
+    """Another interpreter for an engine whose packages do not go with ours."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """For a progress display: this engine is now at this case (None: starting), or finished it with this result."""
+
+    engine: str
+    case: str | None
+    finished: Measurement | None = None
+
+
+Listener = Callable[[Update], None]
+
+
+def run_benchmark(
+    cases: list[Case], engines: list[str], folders: Folders, settings: Settings, command: str, listen: Listener
+) -> Results:
+    """Measure every case on every engine, one engine after the other, and check that they agree."""
+    measurements: list[Measurement] = []
+    versions: dict[str, dict[str, str]] = {}
+    unavailable: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="sundog-bench-") as scratch:
+        answers = {
+            (case.name, engine): Path(scratch) / f"{place}-{engine}.arrow"
+            for place, case in enumerate(cases)
+            for engine in engines
+        }
+        for engine in engines:
+            batches = [[case] for case in cases] if settings.isolate else [cases]
+            for batch in batches:
+                session = _EngineSession(engine, batch, folders, answers, settings, Path(scratch), listen)
+                measurements += session.run()
+                versions |= session.versions
+                if session.unavailable:
+                    unavailable[engine] = session.unavailable
+                    break
+        measurements = _with_agreement(measurements, cases, answers)
+    return Results(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        machine=machine(settings.cores),
+        settings={
+            name: getattr(settings, name)
+            for name in ("cores", "warmup", "repeat", "enough_seconds", "timeout_seconds", "isolate")
+        },
+        versions=versions,
+        data={_label(ref): folder.name for ref, folder in folders.items()},
+        unavailable=unavailable,
+        measurements=measurements,
+    )
+
+
+def machine(cores: int) -> dict[str, object]:
+    return {
+        "system": platform.system(),
+        "processor": _processor(),
+        "python": platform.python_version(),
+        "cores_used": cores,
+        "cores_usable": usable_cores(),
+        "memory_bytes": usable_memory_bytes(),
+    }
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _label(ref: DataRef) -> str:
+    return ref.name if ref.scale == 1 else f"{ref.name} x {ref.scale}"
+
+
+class _EngineSession:
+    """One engine over its cases, through as many processes as time-outs and crashes make necessary."""
+
+    def __init__(
+        self,
+        engine: str,
+        cases: list[Case],
+        folders: Folders,
+        answers: Mapping[tuple[str, str], Path],
+        settings: Settings,
+        scratch: Path,
+        listen: Listener,
+    ) -> None:
+        self._engine, self._settings, self._scratch, self._listen = engine, settings, scratch, listen
+        self._waiting = {case.name: case for case in cases}
+        self._folders, self._answers = folders, answers
+        self._hangs = False
+        self.versions: dict[str, dict[str, str]] = {}
+        self.unavailable: str | None = None
+
+    def run(self) -> list[Measurement]:
+        measurements: list[Measurement] = []
+        while self._waiting and self.unavailable is None:
+            before = len(self._waiting)
+            measurements += self._run_process()
+            if len(self._waiting) == before and self.unavailable is None:
+                self.unavailable = "the process ended without measuring anything"
+        return measurements
+
+    def _run_process(self) -> list[Measurement]:
+        stderr_path = self._scratch / f"{self._engine}.stderr"
+        self._listen(Update(self._engine, None))
+        with stderr_path.open("w") as stderr:
+            process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                env=self._environment(),
+                start_new_session=True,
+            )
+            try:
+                measurements = list(self._converse(process, stderr_path))
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_SECONDS if process.poll() is None and not self._hangs else 0)
+                return measurements
+            finally:
+                _end(process)
+
+    def _converse(self, process: subprocess.Popen[str], stderr_path: Path) -> Iterator[Measurement]:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(self._job().to_json())
+            process.stdin.close()
+        messages = _messages(process)
+        current: str | None = None
+        memory: PeakMemory | None = None
+        self._hangs = False
+        deadline = monotonic() + _START_SECONDS
+        while True:
+            try:
+                message = messages.get(timeout=max(0.0, deadline - monotonic()))
+            except Empty:
+                self._hangs, message = True, None
+            if message is None:
+                if memory is not None:
+                    memory.stop()
+                if (ending := self._ending(current, stderr_path)) is not None:
+                    yield self._finished(ending)
+                return
+            deadline = monotonic() + self._settings.timeout_seconds
+            match message.kind:
+                case "unavailable":
+                    self.unavailable = message.values["why"]
+                case "ready":
+                    self.versions[self._engine] = message.values["versions"]
+                case "start":
+                    current = message.values["case"]
+                    memory = PeakMemory(process.pid).start()
+                    self._listen(Update(self._engine, current))
+                case "done" | "skipped" | "failed":
+                    assert current is not None
+                    assert memory is not None
+                    measured = _measurement(current, self._engine, message, memory.stop())
+                    current = memory = None
+                    yield self._finished(measured)
+
+    def _ending(self, current: str | None, stderr_path: Path) -> Measurement | None:
+        """What the end of the messages means: a time-out or crash in a case, a failed start, or simply the end."""
+        if current is not None and self._hangs:
+            return Measurement(current, self._engine, Status.TIMEOUT, f"over {self._settings.timeout_seconds:g} s")
+        if current is not None:
+            return Measurement(current, self._engine, Status.FAILED, f"the process ended: {_tail(stderr_path)}")
+        if self._hangs:
+            self.unavailable = f"did not start within {_START_SECONDS} s"
+        elif self._engine not in self.versions and self.unavailable is None:
+            self.unavailable = f"could not start: {_tail(stderr_path)}"
+        return None
+
+    def _finished(self, measurement: Measurement) -> Measurement:
+        del self._waiting[measurement.case]
+        self._listen(Update(self._engine, measurement.case, measurement))
+        return measurement
+
+    def _job(self) -> Job:
+        settings = self._settings
+        jobs = []
+        for case in self._waiting.values():
+            tables = find_data_set(case.data.name).folders(self._folders[case.data])
+            answer = self._answers[case.name, self._engine]
+            jobs.append(CaseJob(case.name, {name: str(folder) for name, folder in tables.items()}, str(answer)))
+        return Job(self._engine, settings.cores, settings.warmup, settings.repeat, settings.enough_seconds, jobs)
+
+    def _command(self) -> list[str]:
+        return [self._settings.pythons.get(self._engine, sys.executable), "-m", "sundog.benchmarks.worker"]
+
+    def _environment(self) -> dict[str, str]:
+        cores = str(self._settings.cores)
+        limits = (
+            "POLARS_MAX_THREADS",
+            "TOKIO_WORKER_THREADS",
+            "RAYON_NUM_THREADS",
+            "NUMBA_NUM_THREADS",
+            "OMP_NUM_THREADS",
+        )
+        environment = {**os.environ, **dict.fromkeys(limits, cores)}
+        if self._engine in self._settings.pythons:
+            environment["PYTHONPATH"] = str(self._only_sundog())
+        return environment
+
+    def _only_sundog(self) -> Path:
+        """A folder with sundog alone, for an interpreter that must not see our other packages."""
+        folder = self._scratch / "path"
+        folder.mkdir(exist_ok=True)
+        link = folder / "sundog"
+        if not link.exists():
+            link.symlink_to(Path(sundog.__file__).parent, target_is_directory=True)
+        return folder
+
+
+def _messages(process: subprocess.Popen[str]) -> Queue[Message | None]:
+    """The process's lines as they come, then None."""
+    queue: Queue[Message | None] = Queue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            queue.put(Message.from_line(line))
+        queue.put(None)
+
+    Thread(target=read, daemon=True).start()
+    return queue
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End what is left of the process and of everything it started; a JVM asked politely removes its temporary files."""
+    for number, patience in ((signal.SIGTERM, _END_SECONDS), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+            if not process_tree(process.pid):
+                return
+
+
+def _measurement(case: str, engine: str, message: Message, memory: PeakMemory) -> Measurement:
+    values = {name: value for name, value in message.values.items() if name != "case"}
+    if message.kind != "done":
+        return Measurement(case, engine, Status(message.kind), values["note"])
+    return Measurement(
+        case, engine, Status.OK, peak_bytes=memory.total_bytes, peak_bytes_by_role=memory.by_role, **values
+    )
+
+
+def _tail(path: Path) -> str:
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    return " | ".join(lines[-_STDERR_LINES:]) or "it said nothing"
+
+
+def _with_agreement(
+    measurements: list[Measurement], cases: list[Case], answers: Mapping[tuple[str, str], Path]
+) -> list[Measurement]:
+    """Each answer against plain Spark's, or the first there is where plain Spark was not asked or gave none."""
+    checked: dict[tuple[str, str], Measurement] = {}
+    for case in cases:
+        answered = [
+            m
+            for m in measurements
+            if m.case == case.name and m.status is Status.OK and answers[m.case, m.engine].exists()
+        ]
+        answered.sort(key=lambda m: m.engine != "spark")
+        for measurement in answered[1:]:
+            expected, actual = (_read_answer(answers[m.case, m.engine]) for m in (answered[0], measurement))
+            wrong = difference(expected, actual, case.check)
+            note = measurement.note if wrong is None else f"differs from {answered[0].engine}: {wrong}"
+            checked[case.name, measurement.engine] = replace(measurement, agrees=wrong is None, note=note)
+    return [checked.get((m.case, m.engine), m) for m in measurements]
+
+
+def _read_answer(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as source:
+        return pa.ipc.open_file(source).read_all()

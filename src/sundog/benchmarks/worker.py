@@ -1,0 +1,118 @@
+"""The process that holds one engine and measures it: `python -m sundog.benchmarks.worker`, job on stdin, messages on stdout.
+
+Whatever an engine prints goes to stderr, so that nothing but messages reaches the runner. A case that fails does not stop
+the ones after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+
+from sundog.benchmarks.cases.catalog import find_case
+from sundog.benchmarks.cases.model import Case
+from sundog.benchmarks.engines.catalog import find_engine
+from sundog.benchmarks.engines.model import Answer, Engine, NotForThisEngine
+from sundog.benchmarks.job import CaseJob, Job, Message
+from sundog.benchmarks.processes import cpu_seconds
+
+Send = Callable[[str, dict[str, Any]], None]
+
+
+def main() -> None:
+    send = _claim_stdout()
+    job = Job.from_json(sys.stdin.read())
+    _keep_to_cores(job.cores)
+    spec = find_engine(job.engine)
+    try:
+        engine = spec.make(job.cores)
+    except ImportError as problem:
+        send("unavailable", {"why": f"{problem.name or problem} is not installed"})
+        return
+    send("ready", {"versions": engine.versions()})
+    for case_job in job.cases:
+        case = find_case(case_job.name)
+        send("start", {"case": case.name})
+        try:
+            if spec.family in case.unsupported:
+                raise NotForThisEngine(case.unsupported[spec.family])
+            send("done", {"case": case.name, **_measure(engine, case, case_job, job)})
+        except NotForThisEngine as reason:
+            send("skipped", {"case": case.name, "note": str(reason)})
+        except Exception as problem:
+            send("failed", {"case": case.name, "note": _one_line(problem)})
+    engine.close()
+
+
+def _claim_stdout() -> Send:
+    messages = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def send(kind: str, values: dict[str, Any]) -> None:
+        messages.write(Message(kind, values).to_line())
+        messages.flush()
+
+    return send
+
+
+def _keep_to_cores(cores: int) -> None:
+    """For this process and all that it starts: no engine gets more by having threads of its own."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+
+
+def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[str, Any]:
+    engine.use({name: Path(folder) for name, folder in case_job.tables.items()})
+    begin = perf_counter()
+    first, first_seconds, first_cpu = _timed(engine, case)
+    _keep(first.table, case_job.answer_file)
+    answer = first
+    seconds, cpu = [first_seconds], [first_cpu]
+    if first_seconds < job.enough_seconds:
+        for _ in range(job.warmup):
+            _timed(engine, case)
+        seconds, cpu = [], []
+        while len(seconds) < job.repeat and (not seconds or perf_counter() - begin < job.enough_seconds):
+            answer, taken, used = _timed(engine, case)
+            seconds.append(taken)
+            cpu.append(used)
+    return {
+        "first_seconds": first_seconds,
+        "seconds": seconds,
+        "cpu_seconds": [used for used in cpu if used is not None],
+        "rows": first.rows,
+        "facts": json.loads(json.dumps(dict(answer.facts), default=str)),
+        "note": None if answer is not first else "one run only: it was long",
+    }
+
+
+def _timed(engine: Engine, case: Case) -> tuple[Answer, float, float | None]:
+    cpu_before = cpu_seconds(os.getpid())
+    start = perf_counter()
+    answer = engine.run(case)
+    taken = perf_counter() - start
+    cpu_after = cpu_seconds(os.getpid())
+    used = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+    return answer, taken if answer.measured_seconds is None else answer.measured_seconds, used
+
+
+def _keep(table: pa.Table | None, path: str) -> None:
+    if table is not None:
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+
+
+def _one_line(problem: Exception) -> str:
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    return f"{type(problem).__name__}: {lines[0] if lines else ''}"[:400]
+
+
+if __name__ == "__main__":
+    main()
