@@ -254,6 +254,7 @@ def session(
     return builder.getOrCreate()
 
 
+# Spark's launcher already opens the JVM's modules that Arrow needs, on every Java that it supports.
 _DEFAULTS = {
     "spark.api.mode": "classic",
     "spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}"',
