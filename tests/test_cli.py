@@ -24,8 +24,8 @@ run = CliRunner().invoke
 def test_help_names_the_commands() -> None:
     result = run(app, ["--help"])
     assert result.exit_code == 0
-    assert "doctor" in result.stdout
-    assert "docs" in result.stdout
+    for command in ("sql", "explain", "data", "bench", "doctor", "docs"):
+        assert f" {command} " in result.stdout
 
 
 def test_version() -> None:

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import sundog
+from sundog.benchmarks import cli as benchmarks
 from sundog.commands import docs, doctor, query
 from sundog.commands.output import err, out
 from sundog.errors import SundogError
@@ -65,7 +66,7 @@ def options(
     """Options of every subcommand."""
 
 
-for command in (query, doctor, docs):
+for command in (query, benchmarks, doctor, docs):
     command.register(app)
 
 if __name__ == "__main__":
