@@ -70,7 +70,7 @@ class Unscaled:
     def at_scale(self, scale: int) -> npt.NDArray[Any]:
         """The values with more decimal places; exact."""
         factor = 10 ** (scale - self.scale)
-        scaled: npt.NDArray[Any] = self.wide_enough_for(self.largest * factor) * factor
+        scaled: npt.NDArray[Any] = self.wide_enough_for(max(self.largest, 1) * factor) * factor
         return scaled
 
     def rounded(self, scale: int) -> Unscaled:

@@ -97,6 +97,10 @@ class Zone:
         )
         return np.where(skipped, table.instants[place] + (local - seconds), instants)
 
+    def instant_of(self, local: int) -> int:
+        """`to_instant` of a single time."""
+        return int(self.to_instant(np.array([local], np.int64))[0])
+
     def is_shown_twice(self, local: int) -> bool:
         """Whether a clock shows this local time twice, so that it does not tell the instant."""
         times = np.array([local], np.int64)
@@ -149,15 +153,17 @@ def _table(zone: Zone) -> _Table:
 
 
 def _first_day(rule: YearlyRule, year: int) -> int:
-    month_start = np.datetime64(f"{year:04d}-{rule.month:02d}", "M")
-    if rule.day < 0:
-        day = int((month_start + 1).astype("M8[D]").astype(np.int64)) + rule.day
-    else:
-        day = int(month_start.astype("M8[D]").astype(np.int64)) + rule.day - 1
+    day = day_number(year, rule.month, rule.day) if rule.day > 0 else day_number(year, rule.month + 1, rule.day + 1)
     if rule.weekday is None:
         return day
     ahead = (rule.weekday - weekday_of(day)) % 7
     return day + ahead if rule.day > 0 or ahead == 0 else day + ahead - 7
+
+
+def day_number(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
+    months = np.int64((year - 1970) * 12 + month - 1)
+    return int(months.astype("M8[M]").astype("M8[D]").astype(np.int64)) + day - 1
 
 
 def weekday_of(day: int) -> int:

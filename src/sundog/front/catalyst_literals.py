@@ -11,10 +11,9 @@ import re
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from sundog.expr.zones import DAY_SECONDS, Zone
+from sundog.expr.zones import DAY_SECONDS, Zone, day_number
 from sundog.front.support import Code, Declined
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 
@@ -51,7 +50,7 @@ def internal_value(value: Any, dtype: pa.DataType) -> Any:
         if dtype in (TIMESTAMP, TIMESTAMP_NTZ, DAY_TIME_INTERVAL):
             return int(text)
         if pa.types.is_float32(dtype):
-            return float(np.float32(text))
+            return pa.scalar(float(text), dtype).as_py()
         if pa.types.is_float64(dtype):
             return float(text)
         if pa.types.is_decimal(dtype):
@@ -78,16 +77,11 @@ def _decimal(text: str, dtype: pa.DataType) -> Decimal:
     return Decimal((sign, digits, -dtype.scale))
 
 
-def _day_number(year: str, month: str, day: str) -> int:
-    months = (int(year) - 1970) * 12 + int(month) - 1
-    return int(np.int64(months).astype("M8[M]").astype("M8[D]").astype(np.int64)) + int(day) - 1
-
-
 def _days(text: str) -> int:
     match = _DATE_TEXT.fullmatch(text)
     if match is None:
         raise _unreadable(text, pa.date32())
-    return _day_number(match[1], match[2], match[3])
+    return day_number(*map(int, match.groups()))
 
 
 def _instant(text: str, zone: Zone | None) -> int:
@@ -96,13 +90,12 @@ def _instant(text: str, zone: Zone | None) -> int:
         raise _unreadable(text, TIMESTAMP)
     if zone is None:
         raise Declined.because(Code.UNKNOWN_EXPRESSION, "the rules of the session's time zone are not known", "Literal")
-    local = _day_number(match[1], match[2], match[3]) * DAY_SECONDS
-    local += int(match[4]) * 3600 + int(match[5]) * 60 + int(match[6])
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    local = day_number(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second
     if zone.is_shown_twice(local):
         raise Declined.because(
             Code.UNKNOWN_EXPRESSION,
             f"clocks in {zone.name} showed {text} twice, so the constant is ambiguous",
             "Literal",
         )
-    seconds = int(zone.to_instant(np.array([local], np.int64))[0])
-    return seconds * 1_000_000 + int((match[7] or "").ljust(6, "0"))
+    return zone.instant_of(local) * 1_000_000 + int((match[7] or "").ljust(6, "0"))

@@ -10,13 +10,11 @@ import re
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from sundog.expr.zones import YearlyRule, Zone
+from sundog.expr.zones import DAY_SECONDS, YearlyRule, Zone, day_number
 
 _OFFSET = r"Z|[+-]\d\d:\d\d(?::\d\d)?"
 _TRANSITION = re.compile(
-    rf"Transition\[(?:Gap|Overlap) at (\d{{4}}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)({_OFFSET}) to ({_OFFSET})\]"
+    rf"Transition\[(?:Gap|Overlap) at (\d{{4}})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d))?({_OFFSET}) to ({_OFFSET})\]"
 )
 _RULE = re.compile(
     rf"TransitionRule\[(?:Gap|Overlap) ({_OFFSET}) to ({_OFFSET}), (.+?) at (\d\d):(\d\d)(?::(\d\d))?"
@@ -82,8 +80,10 @@ def parse_zone(name: str, epoch_offset: str, transitions: str, rules: str) -> Zo
 
 
 def _change(match: re.Match[str]) -> tuple[int, int, int]:
-    before, after = _seconds(match[2]), _seconds(match[3])
-    return int(np.datetime64(match[1], "s").astype(np.int64)) - before, before, after
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    before, after = _seconds(match[7]), _seconds(match[8])
+    local = day_number(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second
+    return local - before, before, after
 
 
 def _yearly(match: re.Match[str]) -> YearlyRule | None:
