@@ -1,0 +1,58 @@
+"""Bytes at a raw address, for kernels that follow a string into the Arrow buffer that holds it.
+
+A group key of type string is carried as length, prefix and address (`kernels/strings.py`), so that moving a key never
+moves its bytes. Two loads, a store and a copy are all that is needed; they are unaligned, and the caller guarantees that the
+address range belongs to a buffer that it keeps alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _load_u8(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
+
+    return types.uint8(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _load_u64(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _store_u64(typing_context: Any, address: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _copy_bytes(typing_context: Any, target: Any, source: Any, count: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte_pointer = ir.IntType(8).as_pointer()
+        target, source = (builder.inttoptr(each, byte_pointer) for each in arguments[:2])
+        cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+load_u8 = cast(Callable[[int], Any], _load_u8)
+load_u64 = cast(Callable[[int], Any], _load_u64)
+store_u64 = cast(Callable[[int, Any], None], _store_u64)
+copy_bytes = cast(Callable[[int, int, int], None], _copy_bytes)

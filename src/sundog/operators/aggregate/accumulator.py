@@ -1,0 +1,119 @@
+"""The contract of aggregate functions: one object holds the state of *all* groups in a few contiguous arrays.
+
+A row-wise engine keeps an object per group and calls it per row. Here `SELECT k, sum(x), avg(y) ... GROUP BY k` has two
+accumulators, whatever the number of groups, and each call takes a whole batch: the rows' values and the rows' groups.
+
+    update    rows of the input                     first phase
+    singles   each row as a group of its own        first phase, when grouping does not pay
+    state     what has been gathered, as columns    between the phases
+    merge     such columns                          second phase
+    evaluate  the result, one row a group           second phase
+
+The states are columns of their own types, which need not be the result's (an average is a sum and a count).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall
+from sundog.kernels.by_group import mark_groups
+from sundog.operators.aggregate.group_keys import Groups
+from sundog.operators.aggregate.vectors import NO_MASK, Bytes, Vector, both
+
+A = TypeVar("A", bound=npt.NDArray[Any])
+
+
+class Accumulator(ABC):
+    """One aggregate call's state. `rows` masks the rows that FILTER lets through; None where there is no FILTER."""
+
+    def __init__(self, call: AggregateCall) -> None:
+        self.call = call
+        self.groups = 0
+
+    @property
+    @abstractmethod
+    def state_types(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns of `state`."""
+
+    @abstractmethod
+    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
+        """Take in rows. Group numbers may go beyond those seen before."""
+
+    @abstractmethod
+    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
+        """Take in partial states, of which each may be that of any number of rows."""
+
+    @abstractmethod
+    def state(self) -> list[Vector]:
+        """The partial state of every group."""
+
+    @abstractmethod
+    def evaluate(self) -> Vector:
+        """The result of every group."""
+
+    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
+        """The states of `length` groups of one row each. Functions with a cheaper way than `update` have their own."""
+        alone = type(self)(self.call)
+        ids = np.arange(length, dtype=np.int32)
+        alone.update(args, rows, Groups(ids, length, ids))
+        return alone.state()
+
+
+def grown(array: A, groups: int, fill: Any) -> A:
+    """The state array with room for `groups`; what is new holds `fill`. Room doubles, so growing costs little."""
+    if groups <= len(array):
+        return array
+    room = max(groups, 2 * len(array))
+    larger = np.full((room, *array.shape[1:]), fill, array.dtype)
+    larger[: len(array)] = array
+    return larger  # type: ignore[return-value]
+
+
+def mask_of(valid: Bytes | None) -> Bytes:
+    return NO_MASK if valid is None else valid
+
+
+def counted(args: Sequence[Vector], rows: Bytes | None) -> Bytes | None:
+    """Which rows count for a function that ignores NULL: those with all arguments that FILTER lets through."""
+    valid = rows
+    for arg in args:
+        valid = both(valid, arg.mask if arg.values is None else arg.valid)
+    return valid
+
+
+def as_ints(vector: Vector) -> npt.NDArray[np.int64]:
+    return vector.dense().astype(np.int64, copy=False)
+
+
+def as_floats(vector: Vector) -> npt.NDArray[np.float64]:
+    return vector.dense().astype(np.float64, copy=False)
+
+
+class NullState:
+    """Which groups have seen a value at all: the others' result is NULL. Once for all functions.
+
+    As long as every row counted, every group has been seen by the row that founded it, and nothing is written down.
+    """
+
+    def __init__(self) -> None:
+        self._groups = 0
+        self._seen: Bytes | None = None
+
+    def mark(self, valid: Bytes | None, groups: Groups) -> None:
+        if self._seen is None and valid is not None:
+            self._seen = np.ones(self._groups, np.uint8)
+        if self._seen is not None:
+            self._seen = grown(self._seen, groups.count, 0)
+            mark_groups(groups.ids, mask_of(valid), self._seen)
+        self._groups = max(self._groups, groups.count)
+
+    def valid(self) -> Bytes | None:
+        """Validity of a result; None where no group is without value."""
+        return None if self._seen is None else self._seen[: self._groups]

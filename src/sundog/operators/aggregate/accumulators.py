@@ -1,0 +1,59 @@
+"""Which accumulator computes an aggregate call: the one table of functions and types."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sundog.errors import InternalError
+from sundog.expr.calls import AggregateCall
+from sundog.operators.aggregate.accumulator import Accumulator
+from sundog.operators.aggregate.decimals import AverageDecimals, SumDecimals
+from sundog.operators.aggregate.extremes import Bits, Extreme
+from sundog.operators.aggregate.moments import Covariance, Variance
+from sundog.operators.aggregate.picks import ExtremeBy, ExtremePick, FirstLast
+from sundog.operators.aggregate.sums import AverageFloats, AverageIntervals, Count, SumFloats, SumInts
+from sundog.operators.aggregate.vectors import is_text
+
+
+def accumulator_for(call: AggregateCall) -> Accumulator:
+    """A fresh accumulator, without groups. `distinct` is not its concern: see `phases.py`."""
+    function = call.function
+    match function:
+        case "count":
+            return Count(call)
+        case "sum" | "try_sum":
+            return _sum(call)
+        case "avg" | "try_avg":
+            return _average(call)
+        case "min" | "max":
+            return ExtremePick(call) if _is_wide(call.args[0].dtype) else Extreme(call)
+        case "bit_and" | "bit_or" | "bit_xor":
+            return Bits(call)
+        case "first" | "last" | "any_value":
+            return FirstLast(call)
+        case "min_by" | "max_by":
+            return ExtremeBy(call)
+        case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
+            return Variance(call)
+        case "covar_pop" | "covar_samp" | "corr":
+            return Covariance(call)
+        case _:
+            raise InternalError(f"no accumulator for the aggregate function {function}")
+
+
+def _is_wide(dtype: pa.DataType) -> bool:
+    return is_text(dtype) or bool(pa.types.is_decimal(dtype))
+
+
+def _sum(call: AggregateCall) -> Accumulator:
+    dtype = call.args[0].dtype
+    if pa.types.is_decimal(dtype):
+        return SumDecimals(call)
+    return SumFloats(call) if pa.types.is_floating(dtype) else SumInts(call)
+
+
+def _average(call: AggregateCall) -> Accumulator:
+    dtype = call.args[0].dtype
+    if pa.types.is_decimal(dtype):
+        return AverageDecimals(call)
+    return AverageIntervals(call) if pa.types.is_duration(dtype) else AverageFloats(call)

@@ -1,0 +1,185 @@
+"""sum and avg of decimals, with Spark's result types and its two ways to overflow.
+
+    sum(decimal(p,s))   decimal(min(p+10, 38), s)
+    avg(decimal(p,s))   decimal(min(p+4, 38), min(s+4, 38)), from such a sum and a count
+
+A sum that leaves its type at any row is lost: ARITHMETIC_OVERFLOW under ANSI, else NULL. An average whose sum is fine
+may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL. Only arguments of
+more than 28 digits can come to that. Without GROUP BY, Spark checks the sum at fewer points, depending on its
+partitioning; sundog checks it at every row there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall
+from sundog.expr.errors import SparkQueryError
+from sundog.kernels.by_group_decimals import divide_decimals, sum_decimals_by_group
+from sundog.operators.aggregate.accumulator import Accumulator, NullState, counted, grown, mask_of
+from sundog.operators.aggregate.group_keys import Groups
+from sundog.operators.aggregate.query_errors import decimal_sum_overflow
+from sundog.operators.aggregate.sums import COUNT, FLAG, GroupCounts, single_counts
+from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, both, nulls
+
+_MOST_DIGITS = 38
+_LARGEST_FAST_COUNT = 2**32 - 1
+
+
+def sum_type(dtype: pa.DataType) -> pa.DataType:
+    return pa.decimal128(min(dtype.precision + 10, _MOST_DIGITS), dtype.scale)
+
+
+def limit(digits: int) -> tuple[np.uint64, np.uint64]:
+    """10^digits as (low, high) words."""
+    value = 10**digits
+    return np.uint64(value & 0xFFFFFFFFFFFFFFFF), np.uint64(value >> 64)
+
+
+def unscaled(words: Ints) -> int:
+    """The number that two words hold."""
+    return (int(words[1]) << 64) | (int(words[0]) & 0xFFFFFFFFFFFFFFFF)
+
+
+class _DecimalSums:
+    """128-bit sums of all groups, and which of them are lost."""
+
+    def __init__(self, dtype: pa.DataType) -> None:
+        self.dtype = dtype
+        self.null_state = NullState()
+        self._sums = np.zeros((0, 2), np.int64)
+        self._overflowed = np.zeros(0, np.uint8)
+        self.groups = 0
+
+    def add(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
+        self.groups = groups.count
+        self._sums = grown(self._sums, groups.count, 0)
+        self._overflowed = grown(self._overflowed, groups.count, 0)
+        self.null_state.mark(valid, groups)
+        low, high = limit(self.dtype.precision)
+        sum_decimals_by_group(groups.ids, values.dense(), mask_of(valid), low, high, self._sums, self._overflowed)
+
+    def mark_lost(self, flags: Vector, groups: Groups) -> None:
+        if flags.values is not None:
+            lost = flags.values if flags.valid is None else flags.values & flags.valid
+            self._overflowed[groups.ids[lost != 0]] = 1
+
+    @property
+    def lost(self) -> Bytes:
+        return self._overflowed[: self.groups]
+
+    def state(self) -> list[Vector]:
+        """A lost sum is written as zero, which its type holds; the flag tells."""
+        sums = self._sums[: self.groups]
+        if self.lost.any():
+            sums = np.where(self.lost[:, None] != 0, 0, sums)
+        return [Vector(self.dtype, self.groups, sums, self.null_state.valid()), Vector(FLAG, self.groups, self.lost)]
+
+    def kept(self) -> Bytes | None:
+        """Validity after losses; None where there are all."""
+        return both(self.null_state.valid(), (self.lost == 0).view(np.uint8) if self.lost.any() else None)
+
+    @property
+    def values(self) -> Ints:
+        return self._sums[: self.groups]
+
+
+class SumDecimals(Accumulator):
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        self._sums = _DecimalSums(call.dtype)
+
+    @property
+    def state_types(self) -> tuple[pa.DataType, ...]:
+        return (self.call.dtype, FLAG)
+
+    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
+        self.groups = groups.count
+        self._sums.add(args[0], counted(args, rows), groups)
+
+    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
+        return [Vector(self.call.dtype, length, args[0].dense(), counted(args, rows)), nulls(FLAG, length)]
+
+    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
+        self.groups = groups.count
+        self._sums.add(states[0], counted(states[:1], None), groups)
+        self._sums.mark_lost(states[1], groups)
+
+    def state(self) -> list[Vector]:
+        return self._sums.state()
+
+    def evaluate(self) -> Vector:
+        if self._sums.lost.any() and self.call.ansi and self.call.function == "sum":
+            raise decimal_sum_overflow("sum")
+        return Vector(self.call.dtype, self.groups, self._sums.values, self._sums.kept())
+
+
+class AverageDecimals(Accumulator):
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        self._sums = _DecimalSums(sum_type(call.args[0].dtype))
+        self._counts = GroupCounts()
+
+    @property
+    def state_types(self) -> tuple[pa.DataType, ...]:
+        return (self._sums.dtype, FLAG, COUNT)
+
+    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
+        self.groups = groups.count
+        valid = counted(args, rows)
+        self._sums.add(args[0], valid, groups)
+        self._counts.update(valid, groups)
+
+    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
+        valid = counted(args, rows)
+        sums = Vector(self._sums.dtype, length, args[0].dense(), valid)
+        return [sums, nulls(FLAG, length), single_counts(valid, length)]
+
+    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
+        self.groups = groups.count
+        self._sums.add(states[0], counted(states[:1], None), groups)
+        self._sums.mark_lost(states[1], groups)
+        self._counts.merge(states[2], groups)
+
+    def state(self) -> list[Vector]:
+        return [*self._sums.state(), Vector(COUNT, self.groups, self._counts.values[: self.groups])]
+
+    def evaluate(self) -> Vector:
+        raises = self.call.ansi and self.call.function == "avg"
+        if raises and self._sums.lost.any():
+            raise decimal_sum_overflow("avg")
+        counts = self._counts.values[: self.groups]
+        quotients = np.zeros((self.groups, 2), np.int64)
+        too_long = np.zeros(self.groups, np.uint8)
+        factor = 10 ** (self.call.dtype.scale - self._sums.dtype.scale)
+        low, high = limit(self.call.dtype.precision)
+        fast = np.clip(counts, 1, _LARGEST_FAST_COUNT)
+        divide_decimals(self._sums.values, fast, factor, low, high, quotients, too_long)
+        for group in np.flatnonzero(counts > _LARGEST_FAST_COUNT):
+            quotients[group], too_long[group] = self._divide_exactly(int(group), int(counts[group]), factor)
+        valid = both(self._sums.kept(), (counts > 0).view(np.uint8))
+        failed = too_long & mask_of(valid)
+        if failed.any():
+            if raises:
+                raise self._out_of_range(int(np.flatnonzero(failed)[0]))
+            valid = both(valid, (too_long == 0).view(np.uint8))
+        return Vector(self.call.dtype, self.groups, quotients, None if valid is None or valid.all() else valid)
+
+    def _divide_exactly(self, group: int, count: int, factor: int) -> tuple[tuple[int, int], bool]:
+        """For a group of more rows than the kernel's divisor holds."""
+        dividend = unscaled(self._sums.values[group]) * factor
+        size = (2 * abs(dividend) + count) // (2 * count)
+        quotient = size if dividend >= 0 else -size
+        words = quotient.to_bytes(16, "little", signed=True)
+        low, high = (int.from_bytes(part, "little", signed=True) for part in (words[:8], words[8:]))
+        return (low, high), size >= 10**self.call.dtype.precision
+
+    def _out_of_range(self, group: int) -> SparkQueryError:
+        count = int(self._counts.values[group])
+        digits = unscaled(self._sums.values[group]) * 10 ** (_MOST_DIGITS + 1 - self._sums.dtype.scale) // count
+        value = Decimal(digits).scaleb(-(_MOST_DIGITS + 1))
+        return SparkQueryError.decimal_out_of_range(value, self.call.dtype)

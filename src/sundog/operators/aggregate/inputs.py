@@ -1,0 +1,81 @@
+"""A record batch -> the key and argument vectors of an aggregation.
+
+An expression that several aggregates share is evaluated once. FILTER (WHERE ...) shields its argument: an argument that
+might raise is evaluated for the rows that pass only, as Spark does in a GROUP BY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
+from sundog.expr.nodes import Expr
+from sundog.expr.raising import can_raise
+from sundog.operators.aggregate.grouping import Arguments
+from sundog.operators.aggregate.vectors import Vector, from_arrow
+
+FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows to be aggregated: their keys, and what each call takes."""
+
+    length: int
+    keys: list[Vector]
+    calls: list[Arguments]
+
+    def slice(self, start: int, end: int) -> Rows:
+        keys = [key.slice(start, end) for key in self.keys]
+        return Rows(end - start, keys, [call.slice(start, end) for call in self.calls])
+
+
+def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...], batch: pa.RecordBatch) -> Rows:
+    known: dict[Expr, Vector] = {}
+
+    def vector(expr: Expr) -> Vector:
+        if expr not in known:
+            known[expr] = from_arrow(evaluate(expr, batch))
+        return known[expr]
+
+    def arguments(call: AggregateCall) -> Arguments:
+        if call.filter is None:
+            return Arguments([vector(arg) for arg in call.args])
+        passing = predicate_mask(call.filter, batch)
+        args = [from_arrow(evaluate_where(arg, batch, passing)) if can_raise(arg) else vector(arg) for arg in call.args]
+        return Arguments(args, passing.view(np.uint8))
+
+    return Rows(batch.num_rows, [vector(key.expr) for key in keys], [arguments(call) for call in calls])
+
+
+def sized_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are neither so small that calls cost more than rows, nor larger than the caches."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if batch.num_rows < FEWEST_ROWS:
+            waiting.append(_without_dictionaries(batch))
+            rows += batch.num_rows
+            if rows < FEWEST_ROWS:
+                continue
+            batch = pa.concat_batches(waiting)
+            waiting, rows = [], 0
+        pieces = -(-batch.num_rows // MOST_ROWS)
+        for piece in range(pieces):
+            start, end = (batch.num_rows * at // pieces for at in (piece, piece + 1))
+            yield batch.slice(start, end - start)
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Small batches are joined, and dictionaries differ from batch to batch."""
+    arrays = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch

@@ -1,0 +1,67 @@
+"""`PartialAggregate`: the operator of the first phase, on each task of the scan.
+
+    SELECT UserID, count(*), avg(width) FROM hits GROUP BY UserID
+
+Plain Spark looks up every row in a JVM hash map and shuffles what is left row by row. Here a task turns its batches into
+partial groups (`states.py`), and into ungrouped rows where grouping does not pay (`first_phase.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.operators.aggregate.first_phase import FirstPhase
+from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
+from sundog.operators.aggregate.states import StateLayout
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+
+IN_PROCESS_SKIP_RATIO, EXCHANGE_SKIP_RATIO = 0.5, 0.8
+EXCHANGE_COMBINE_ROWS = 1 << 21
+
+
+@dataclass(frozen=True)
+class PartialAggregate(Operator):
+    """Rows -> partial groups. `in_process`: the second phase follows in this process, so that moving a row is cheap."""
+
+    keys: tuple[NamedExpr, ...]
+    aggregates: tuple[AggregateCall, ...]
+    in_process: bool = False
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout.of(self.keys, self.aggregates, self.in_process)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.layout.schema
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        layout = self.layout
+        phase = first_phase(layout, context)
+        for batch in sized_batches(batches):
+            context.check_cancelled()
+            with context.metrics.timed("compute_seconds"):
+                made = [layout.to_batch(c) for c in phase.take_in(evaluate_rows(self.keys, self.aggregates, batch))]
+            yield from made
+        yield from (layout.to_batch(chunk) for chunk in phase.finish())
+
+    def describe(self) -> str:
+        return f"PartialAggregate: {describe_calls(self.keys, self.aggregates)}"
+
+
+def first_phase(layout: StateLayout, context: TaskContext) -> FirstPhase:
+    """With the settings for where the rows go next."""
+    if layout.in_process:
+        return FirstPhase(layout, context, IN_PROCESS_SKIP_RATIO, combine_rows=0)
+    return FirstPhase(layout, context, EXCHANGE_SKIP_RATIO, combine_rows=EXCHANGE_COMBINE_ROWS)
+
+
+def describe_calls(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...]) -> str:
+    names = ", ".join(key.name for key in keys)
+    functions = ", ".join(f"{call.function}{' distinct' if call.distinct else ''} as {call.name}" for call in calls)
+    return f"keys=[{names}] aggregates=[{functions}]"

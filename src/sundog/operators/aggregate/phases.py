@@ -1,0 +1,64 @@
+"""An aggregation as the chain of phases that runs it: what the planner needs to know, in one place.
+
+    without DISTINCT    partial ─► by keys ─► final
+    with DISTINCT       partial ─► by keys and values ─► distinct ─► by keys ─► final
+
+Each phase is an operator that ends a stage with a partitioner, but the last. Without keys the last phase has one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sundog.errors import InternalError
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.expr.nodes import Expr
+from sundog.operators.aggregate.distinct import DistinctAggregate
+from sundog.operators.aggregate.final import FinalAggregate
+from sundog.operators.aggregate.hash_partition import HashPartition
+from sundog.operators.aggregate.partial import PartialAggregate
+from sundog.operators.base import Operator, Partitioner
+
+
+@dataclass(frozen=True)
+class Phase:
+    """An operator, and how its rows move on. `partitioner` is None for the last."""
+
+    operator: Operator
+    partitioner: Partitioner | None
+
+
+def aggregate_phases(
+    keys: tuple[NamedExpr, ...],
+    aggregates: tuple[AggregateCall, ...],
+    partitions: int,
+    *,
+    in_process: bool,
+) -> tuple[Phase, ...]:
+    """The phases of GROUP BY `keys`, with `partitions` tasks after each exchange.
+
+    `in_process`: all of them run in this process, and exchanges hand over batches as they are.
+    """
+    last = partitions if keys else 1
+    values = distinct_values(aggregates)
+    if not values:
+        partial = PartialAggregate(keys, aggregates, in_process)
+        final = FinalAggregate(keys, aggregates, in_process)
+        return (Phase(partial, HashPartition(partial.layout, last)), Phase(final, None))
+    middle = DistinctAggregate(keys, values, aggregates, in_process)
+    partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, in_process)
+    final = FinalAggregate(keys, middle.outer_aggregates, in_process)
+    return (
+        Phase(partial, HashPartition(partial.layout, partitions)),
+        Phase(middle, HashPartition(middle.layout, last)),
+        Phase(final, None),
+    )
+
+
+def distinct_values(aggregates: tuple[AggregateCall, ...]) -> tuple[NamedExpr, ...]:
+    """What DISTINCT is about: the arguments of the calls with DISTINCT, which must be the same for all of them."""
+    calls = [call for call in aggregates if call.distinct]
+    if any(call.filter is not None for call in calls) or len({frozenset(call.args) for call in calls}) > 1:
+        raise InternalError("DISTINCT over several argument lists or with FILTER has to be expanded before")
+    unique: dict[Expr, None] = dict.fromkeys(arg for call in calls for arg in call.args)
+    return tuple(NamedExpr(f"__distinct{index}", arg) for index, arg in enumerate(unique))

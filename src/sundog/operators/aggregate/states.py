@@ -1,0 +1,124 @@
+"""What travels between the phases of an aggregation: key columns and the state columns of each aggregate.
+
+    UserID | SearchPhrase | count#7.0 | avg#8.0 | avg#8.1
+    -------+--------------+-----------+---------+--------
+    a row is a partial group: of many rows, or of one row that was passed on as it came
+
+`in_process` says that the next phase runs in the same process: strings then travel as string_view, whose rows point into
+the buffers they were read into, and the hash of keys with strings travels along. Otherwise their bytes are written out, so
+that a block can go through a shuffle, and the hash is made again: a row's bytes cost more there than computing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.operators.aggregate.accumulator import Accumulator
+from sundog.operators.aggregate.accumulators import accumulator_for
+from sundog.operators.aggregate.group_keys import Hashes, KeyLayout
+from sundog.operators.aggregate.vectors import Vector, from_arrow, is_text, to_arrow
+
+HASH_COLUMN = "__hash"
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """The columns of partial groups: keys as (name, type), then the states of the calls."""
+
+    keys: tuple[tuple[str, pa.DataType], ...]
+    calls: tuple[AggregateCall, ...]
+    in_process: bool = False
+
+    @classmethod
+    def of(cls, keys: Sequence[NamedExpr], calls: tuple[AggregateCall, ...], in_process: bool) -> StateLayout:
+        return cls(tuple((key.name, key.expr.dtype) for key in keys), calls, in_process)
+
+    @cached_property
+    def key_layout(self) -> KeyLayout:
+        return KeyLayout.of([dtype for _, dtype in self.keys])
+
+    @cached_property
+    def state_types(self) -> tuple[tuple[pa.DataType, ...], ...]:
+        return tuple(accumulator_for(call).state_types for call in self.calls)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        fields = list(self.keys)
+        for call, types in zip(self.calls, self.state_types, strict=True):
+            fields += [(f"{call.name}.{index}", dtype) for index, dtype in enumerate(types)]
+        return pa.schema([(name, self._travelling(dtype)) for name, dtype in fields])
+
+    @property
+    def carries_hashes(self) -> bool:
+        return self.in_process and self.key_layout.has_text
+
+    @cached_property
+    def exchange_schema(self) -> pa.Schema:
+        """The columns after the exchange."""
+        return self.schema.append(pa.field(HASH_COLUMN, pa.uint64())) if self.carries_hashes else self.schema
+
+    @property
+    def written(self) -> StateLayout:
+        """The same for a place outside this process, such as a file."""
+        return StateLayout(self.keys, self.calls, in_process=False)
+
+    def _travelling(self, dtype: pa.DataType) -> pa.DataType:
+        if not self.in_process or not is_text(dtype):
+            return dtype
+        return pa.string_view() if pa.types.is_string(dtype) else pa.binary_view()
+
+    def accumulators(self) -> list[Accumulator]:
+        return [accumulator_for(call) for call in self.calls]
+
+    def to_batch(self, chunk: Chunk) -> pa.RecordBatch:
+        """A batch of `schema`."""
+        columns = [*chunk.keys, *(vector for states in chunk.states for vector in states)]
+        arrays = [to_arrow(vector, field.type) for vector, field in zip(columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def to_exchange(self, chunk: Chunk) -> pa.RecordBatch:
+        """A batch of `exchange_schema`."""
+        batch = self.to_batch(chunk)
+        if not self.carries_hashes:
+            return batch
+        return pa.RecordBatch.from_arrays([*batch.columns, pa.array(chunk.hashes)], schema=self.exchange_schema)
+
+    def from_batch(self, batch: pa.RecordBatch) -> Chunk:
+        """Partial groups from before or after the exchange."""
+        vectors = [from_arrow(column) for column in batch.columns]
+        hashes = vectors.pop().values if batch.num_columns > len(self.schema) else None
+        keys, rest = vectors[: len(self.keys)], vectors[len(self.keys) :]
+        states = []
+        for types in self.state_types:
+            states.append(rest[: len(types)])
+            rest = rest[len(types) :]
+        return Chunk(batch.num_rows, keys, states, hashes)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Partial groups as vectors: `states[i]` are the state columns of the i-th call. Hashes where they are known."""
+
+    length: int
+    keys: Sequence[Vector]
+    states: Sequence[Sequence[Vector]]
+    hashes: Hashes | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(v.nbytes for v in self.keys) + sum(v.nbytes for states in self.states for v in states)
+
+    def compact(self) -> Chunk:
+        """The same without holding on to the batches it came from."""
+        states = [[vector.compact() for vector in states] for states in self.states]
+        return Chunk(self.length, [key.compact() for key in self.keys], states)
+
+    def slice(self, start: int, end: int) -> Chunk:
+        keys = [vector.slice(start, end) for vector in self.keys]
+        states = [[vector.slice(start, end) for vector in states] for states in self.states]
+        return Chunk(end - start, keys, states, None if self.hashes is None else self.hashes[start:end])
