@@ -1,0 +1,85 @@
+"""Expressions over the rows of a whole range: a table of many batches, of which each needed column is joined once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.expr.buffers import Bools
+from sundog.expr.evaluate import evaluate
+from sundog.expr.nodes import Column, Expr, Literal, columns_of
+
+HALO = "__halo"  # bool: the row belongs to another range
+ROW = "__row"  # int64: the row's number in its input, so that equal keys have one order everywhere
+OUTPUT_ROWS = 1 << 17
+
+
+class RangeColumns:
+    """Evaluates expressions over a table and remembers the results."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self.count: int = table.num_rows
+        self._columns: dict[str, pa.Array] = {}
+        self._values: dict[Expr, pa.Array] = {}
+
+    def column(self, name: str) -> pa.Array:
+        if name not in self._columns:
+            self._columns[name] = joined(self.table.column(name))
+        return self._columns[name]
+
+    def values(self, expr: Expr) -> pa.Array:
+        if isinstance(expr, Column):
+            return self.column(expr.name)
+        if expr not in self._values:
+            self._values[expr] = self._evaluate(expr)
+        return self._values[expr]
+
+    def mask(self, predicate: Expr | None) -> Bools | None:
+        """Where a predicate is true; None for no predicate or nothing but true."""
+        if predicate is None:
+            return None
+        mask: Bools = pc.fill_null(self.values(predicate), False).to_numpy(zero_copy_only=False)
+        return None if bool(mask.all()) else mask
+
+    def _evaluate(self, expr: Expr) -> pa.Array:
+        if isinstance(expr, Literal):
+            return pa.repeat(pa.scalar(expr.value, expr.dtype), self.count)
+        names = sorted(columns_of(expr))
+        arrays = [self.column(name) for name in names]
+        if not names:
+            names, arrays = [HALO], [pa.nulls(self.count, pa.bool_())]
+        return evaluate(expr, pa.RecordBatch.from_arrays(arrays, names=names))
+
+
+def joined(column: pa.ChunkedArray) -> pa.Array:
+    """One array of all chunks."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """The rows of the batches under the schema, which may lack columns of theirs that nobody needs."""
+    return pa.Table.from_batches([batch.select(schema.names) for batch in batches if batch.num_rows], schema)
+
+
+def batches_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The table in batches of a handy size."""
+    yield from table.to_batches(max_chunksize=OUTPUT_ROWS)
+
+
+def has(schema: pa.Schema, name: str) -> bool:
+    return bool(schema.get_field_index(name) >= 0)
+
+
+def owned_slice(halo: Bools) -> tuple[int, int] | None:
+    """First owned row and the one after the last; None where owned and borrowed rows alternate."""
+    owned = np.flatnonzero(~halo)
+    if not len(owned):
+        return 0, 0
+    first, last = int(owned[0]), int(owned[-1]) + 1
+    return (first, last) if last - first == len(owned) else None

@@ -1,0 +1,195 @@
+"""What a window function is computed from: elements, most of them rows, some of them standing for many rows.
+
+A frame is a run of elements. In the plain case element i is row i. When a window is cut into ranges, a few elements in
+front or behind stand for rows of other ranges: a halo row that represents all rows of its key (weight 4711), the
+sum of everything before this range, the last three values before it. A function therefore never asks where an
+element comes from; it is given arrays of partial states and the bounds of each frame in them.
+
+    SUM(x) ROWS UNBOUNDED PRECEDING       elements   [ 900 | 5 7 1 ... ]     900 = sum of the ranges before, one element
+                                          counts     [  48 | 1 1 1 ... ]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.expr.buffers import Bools, array_from, both_valid, validity_of
+from sundog.expr.calls import WindowCall
+from sundog.kernels.sliding import frame_totals, running_totals
+
+Positions = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The evaluated arguments of a call, and the rows that its FILTER lets through (None: all)."""
+
+    count: int
+    args: tuple[pa.Array, ...]
+    kept: Bools | None = None
+
+    def contributing(self) -> Bools | None:
+        """The rows whose arguments are all there and that the filter keeps; None for all."""
+        valid = self.kept
+        for array in self.args:
+            valid = both_valid(valid, validity_of(array))
+        return valid
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Arrays of one length, as the function that made them understands them. None: 1 for every element (a count)."""
+
+    count: int
+    arrays: tuple[Any, ...]
+
+    def slice(self, start: int, stop: int) -> Elements:
+        if start == 0 and stop == self.count:
+            return self
+        return Elements(stop - start, tuple(_sliced(array, start, stop) for array in self.arrays))
+
+    def with_rows(self, rows: Longs, replaced: Elements) -> Elements:
+        """These elements with the given ones in place of `rows`."""
+        arrays = (_replaced(old, self.count, rows, new) for old, new in zip(self.arrays, replaced.arrays, strict=True))
+        return Elements(self.count, tuple(arrays))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Elements]) -> Elements:
+        parts = [part for part in parts if part.count] or list(parts[:1])
+        if len(parts) == 1:
+            return parts[0]
+        counts = [part.count for part in parts]
+        columns = zip(*(part.arrays for part in parts), strict=True)
+        return cls(sum(counts), tuple(_joined(column, counts) for column in columns))
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """What is known of the numbers in a sum, to tell whether adding them up range by range is as good as in one go."""
+
+    magnitude: float = 0.0  # sum of absolute values
+    largest: float = 0.0
+    smallest: float = float("inf")  # of those that are not zero
+    signs: frozenset[bool] = field(default_factory=frozenset)
+
+    @classmethod
+    def merge(cls, hazards: Sequence[Hazard]) -> Hazard:
+        return cls(
+            sum(hazard.magnitude for hazard in hazards),
+            max((hazard.largest for hazard in hazards), default=0.0),
+            min((hazard.smallest for hazard in hazards), default=float("inf")),
+            frozenset().union(*(hazard.signs for hazard in hazards)),
+        )
+
+
+class FrameFunction(ABC):
+    """A function of the elements of a frame."""
+
+    reducible = False  # whether rows of one key may travel as one element
+
+    def __init__(self, call: WindowCall) -> None:
+        self.call = call
+
+    @abstractmethod
+    def elements(self, inputs: Inputs) -> Elements:
+        """One element per row."""
+
+    @abstractmethod
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        """The value of each frame."""
+
+    @abstractmethod
+    def essence(self, elements: Elements) -> Elements:
+        """The few elements that tell another range all it needs of these. Of several essences: of them joined."""
+
+    def hazard(self, elements: Elements) -> Hazard:
+        return Hazard()
+
+    def is_harmless(self, hazard: Hazard) -> bool:
+        """Whether merging some of the elements first gives what one pass over all of them would."""
+        return True
+
+
+class MergeableFunction(FrameFunction):
+    """A function with partial states that merge: rows of one key may be merged before they travel."""
+
+    reducible = True
+
+    @abstractmethod
+    def state_types(self) -> list[pa.DataType]:
+        """The types of `partials` as Arrow columns."""
+
+    @abstractmethod
+    def partials(self, elements: Elements, starts: Positions, stops: Positions) -> Elements:
+        """The state of each frame as one element; nothing is lost if the hazard of the elements is none."""
+
+    def essence(self, elements: Elements) -> Elements:
+        return self.partials(elements, np.zeros(1, np.int32), np.array([elements.count], np.int32))
+
+    def to_columns(self, elements: Elements) -> list[pa.Array]:
+        columns = []
+        for array, dtype in zip(elements.arrays, self.state_types(), strict=True):
+            if array is None:
+                array = np.ones(elements.count, np.int64)
+            columns.append(array if isinstance(array, pa.Array) else array_from(array, None, dtype))
+        return columns
+
+    def from_columns(self, columns: Sequence[pa.Array]) -> Elements:
+        arrays = tuple(
+            column if isinstance(sample, pa.Array) else column.to_numpy(zero_copy_only=False)
+            for column, sample in zip(columns, self._sample().arrays, strict=True)
+        )
+        return Elements(len(columns[0]), arrays)
+
+    def _sample(self) -> Elements:
+        """The elements of no rows: shows which arrays are Arrow's."""
+        return self.elements(Inputs(0, tuple(pa.array([], arg.dtype) for arg in self.call.args)))
+
+
+def frame_counts(counts: Longs | None, starts: Positions, stops: Positions) -> Longs:
+    """How many rows count in each frame; `counts` is None where every element counts once."""
+    if counts is None:
+        widths: Longs = np.maximum(stops.astype(np.int64) - starts, 0)
+        return widths
+    totals, result = np.empty(len(counts) + 1, np.int64), np.empty(len(starts), np.int64)
+    running_totals(counts, totals)
+    frame_totals(totals, starts, stops, result)
+    return result
+
+
+def as_counts(valid: Bools | None) -> Longs | None:
+    return None if valid is None else valid.astype(np.int64)
+
+
+def _sliced(array: Any, start: int, stop: int) -> Any:
+    if array is None:
+        return None
+    return array.slice(start, stop - start) if isinstance(array, pa.Array) else array[start:stop]
+
+
+def _joined(column: Sequence[Any], counts: Sequence[int]) -> Any:
+    if any(isinstance(array, pa.Array) for array in column):
+        return pa.concat_arrays(column)
+    if all(array is None for array in column):
+        return None
+    pairs = zip(column, counts, strict=True)
+    return np.concatenate([np.ones(count, np.int64) if array is None else array for array, count in pairs])
+
+
+def _replaced(old: Any, count: int, rows: Longs, new: Any) -> Any:
+    if isinstance(old, pa.Array):
+        places = np.arange(count, dtype=np.int64)
+        places[rows] = count + np.arange(len(rows))
+        return pa.concat_arrays([old, new]).take(pa.array(places))
+    result = np.ones(count, np.int64) if old is None else old.copy()
+    result[rows] = np.ones(len(rows), np.int64) if new is None else new
+    return result

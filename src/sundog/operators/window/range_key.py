@@ -1,0 +1,200 @@
+"""An order key whose values can be moved: `RANGE BETWEEN 10 PRECEDING AND 5 FOLLOWING` needs key - 10 and key + 5.
+
+Every fixed-width key becomes an int64 *word* whose order is the order of the rows: the stored integer, the unscaled
+decimal, the turned bits of a double (NaN greatest, -0.0 = 0.0); all bits flipped for DESC. Frame bounds, cut points and
+halos are then computed on words alone:
+
+    word of key + offset  =  word + distance            integers, decimals, dates, timestamps, either direction
+                          =  encode(decode(word) + x)   floats (in their own width) and months (by the calendar)
+
+NULLs have no word. They are peers of each other and lie before or behind all values; no offset reaches across.
+
+An integer key plus its offset may leave its type, and Spark then raises or wraps depending on how far its frame
+pointers have come (`reach_overflows`): such queries are not taken, so nothing here overflows on rows. Decimals of
+more than 18 digits have two words and are handled by `wide_decimals.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.errors import InternalError
+from sundog.expr.buffers import decimal_words, values_of
+from sundog.expr.calls import Bound, BoundKind, Frame
+from sundog.expr.ranks import rank_float
+
+Longs = npt.NDArray[np.int64]
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+DAY_MICROS = 86_400_000_000
+_LOW_BITS = np.int64(INT64_MAX)
+_MONTH_END_SLACK = 3  # days by which a month's end can pull a moved key back: from the 31st to the 28th
+
+
+def is_narrow(dtype: pa.DataType) -> bool:
+    """Whether a value of the type is one word."""
+    if pa.types.is_decimal(dtype):
+        return bool(dtype.precision <= 18)
+    return bool(
+        pa.types.is_integer(dtype)
+        or pa.types.is_floating(dtype)
+        or pa.types.is_boolean(dtype)
+        or pa.types.is_temporal(dtype)
+    )
+
+
+@dataclass(frozen=True)
+class RangeKey:
+    """The type and direction of a narrow order key."""
+
+    dtype: pa.DataType
+    descending: bool = False
+
+    def words(self, array: pa.Array) -> Longs:
+        """The words of an array; arbitrary where it is NULL."""
+        return self._directed(_ascending_words(array))
+
+    def word_of_rank(self, rank: int) -> int:
+        """The word of a value given as its rank (`expr/ranks.py`)."""
+        return ~rank if self.descending else rank
+
+    def distance(self, bound: Bound) -> int | None:
+        """What a bound adds to a word, where that is the same for all words."""
+        if bound.kind is BoundKind.CURRENT_ROW:
+            return 0
+        if bound.kind is not BoundKind.OFFSET:
+            raise InternalError(f"{bound.kind} has no distance")
+        if bound.unit == "months" or pa.types.is_floating(self.dtype):
+            return None
+        return unscaled(bound.offset, self.dtype)
+
+    def moved(self, words: Longs, bound: Bound) -> Longs:
+        """The words of all keys, moved by the bound; for floats and months."""
+        moved = _moved_ascending(self._directed(words), self.dtype, self._signed_offset(bound), bound.unit)
+        return self._directed(moved)
+
+    def move(self, word: int, bound: Bound) -> int:
+        """One word moved by the bound; held at the ends of 64 bits, beyond which there are no rows."""
+        distance = self.distance(bound)
+        if distance is not None:
+            return min(max(word + distance, INT64_MIN), INT64_MAX)
+        if pa.types.is_temporal(self.dtype):
+            near_end = 2**31 - 3000 if pa.types.is_date32(self.dtype) else INT64_MAX - 3000 * DAY_MICROS
+            reach = 31 * abs(int(bound.offset)) * (1 if pa.types.is_date32(self.dtype) else DAY_MICROS)
+            if not -near_end + reach < word < near_end - reach:
+                return min(max(word + (reach if bound.offset > 0 else -reach), INT64_MIN), INT64_MAX)
+        return int(self.moved(np.array([word], np.int64), bound)[0])
+
+    def slack(self, bound: Bound) -> int:
+        """How far a later key can be moved to before where an earlier one is moved to: at ends of months only."""
+        if bound.unit != "months" or not pa.types.is_timestamp(self.dtype):
+            return 0
+        return _MONTH_END_SLACK * DAY_MICROS
+
+    def _directed(self, words: Longs) -> Longs:
+        return ~words if self.descending else words
+
+    def _signed_offset(self, bound: Bound) -> Any:
+        return -bound.offset if self.descending else bound.offset
+
+
+def unscaled(offset: Any, dtype: pa.DataType) -> int:
+    """An offset in the units of a key's stored integers."""
+    if pa.types.is_decimal(dtype):
+        return int(offset.scaleb(dtype.scale)) if hasattr(offset, "scaleb") else int(offset) * 10**dtype.scale
+    return int(offset)
+
+
+def _ascending_words(array: pa.Array) -> Longs:
+    dtype = array.type
+    if pa.types.is_floating(dtype):
+        return float_words(values_of(array))
+    if pa.types.is_decimal(dtype):
+        return decimal_words(array)[0].view(np.int64)
+    if is_narrow(dtype):
+        return values_of(array).astype(np.int64, copy=False)
+    raise InternalError(f"{dtype} does not fit one word")
+
+
+def float_words(values: npt.NDArray[Any]) -> Longs:
+    """`float_rank` of many values; float32 through the double of the same value."""
+    doubles = np.where(np.isnan(values), math.nan, values.astype(np.float64) + 0.0)
+    bits = doubles.view(np.int64)
+    words: Longs = bits ^ ((bits >> np.int64(63)) & _LOW_BITS)
+    return words
+
+
+def word_floats(words: Longs) -> npt.NDArray[np.float64]:
+    """The inverse of `float_words`."""
+    return (words ^ ((words >> np.int64(63)) & _LOW_BITS)).view(np.float64)
+
+
+def _moved_ascending(words: Longs, dtype: pa.DataType, offset: Any, unit: str | None) -> Longs:
+    if unit == "months":
+        if pa.types.is_date32(dtype):
+            return add_months(words, offset)
+        days, time_of_day = np.divmod(words, DAY_MICROS)
+        return add_months(days, offset) * DAY_MICROS + time_of_day
+    values: npt.NDArray[Any] = word_floats(words)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if pa.types.is_float32(dtype):
+            return float_words(values.astype(np.float32) + np.float32(offset))
+        return float_words(values + np.float64(offset))
+
+
+def add_months(days: Longs, months: int) -> Longs:
+    """Days since the epoch, months later; the last day of the month where that one is shorter."""
+    dates = days.astype("M8[D]")
+    month = dates.astype("M8[M]")
+    day_of_month = (dates - month.astype("M8[D]")).astype(np.int64)
+    target = month + np.timedelta64(int(months), "M")
+    first = target.astype("M8[D]").astype(np.int64)
+    length = (target + np.timedelta64(1, "M")).astype("M8[D]").astype(np.int64) - first
+    moved: Longs = first + np.minimum(day_of_month, length - 1)
+    return moved
+
+
+def is_finite(bound: Bound) -> bool:
+    """Whether a bound's offset is a number of which frames of this and that size are made; NaN and infinity are not."""
+    return not isinstance(bound.offset, float) or math.isfinite(bound.offset)
+
+
+def reach_overflows(low: int, high: int, frame: Frame, dtype: pa.DataType, descending: bool = False) -> bool:
+    """Whether a key between `low` and `high` (as ranks), moved by a bound of the frame, can leave the key's type.
+
+    Then Spark raises or not depending on where its pointers are, or wraps around: not ours to answer.
+    """
+    if frame.units != "range" or pa.types.is_floating(dtype):
+        return False
+    limit_low, limit_high = _limits(dtype)
+    for bound in (frame.start, frame.end):
+        if bound.kind is not BoundKind.OFFSET:
+            continue
+        months = 31 if pa.types.is_date32(dtype) else 31 * DAY_MICROS
+        distance = int(bound.offset) * months if bound.unit == "months" else unscaled(bound.offset, dtype)
+        distance = -distance if descending else distance
+        if not limit_low <= distance <= limit_high:
+            return True
+        if low + distance < limit_low or high + distance > limit_high:
+            return True
+    return False
+
+
+def _limits(dtype: pa.DataType) -> tuple[int, int]:
+    if pa.types.is_decimal(dtype):
+        return -(10**38) + 1, 10**38 - 1
+    if pa.types.is_integer(dtype):
+        return -(2 ** (dtype.bit_width - 1)), 2 ** (dtype.bit_width - 1) - 1
+    if pa.types.is_date32(dtype):
+        return -(2**31), 2**31 - 1
+    return INT64_MIN, INT64_MAX
+
+
+def rank_text(rank: int, dtype: pa.DataType) -> str:
+    """A rank for people: as the value that it stands for."""
+    return str(rank_float(rank)) if pa.types.is_floating(dtype) else str(rank)
