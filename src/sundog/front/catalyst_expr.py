@@ -123,6 +123,8 @@ _NONDETERMINISTIC = frozenset(
 def _unknown(node: Node) -> Reason:
     if node.name in _NONDETERMINISTIC:
         return Reason(Code.NONDETERMINISTIC, f"{node.name} gives another value in another run", node.name)
+    if node.name in ("Collate", "ResolvedCollation"):
+        return Reason(Code.COLLATION, "a string is compared under a collation", node.name)
     return Reason(Code.UNKNOWN_EXPRESSION, f"{node.name} is not computed by sundog", node.name)
 
 

@@ -76,6 +76,10 @@ class _Matcher:
         try:
             plan = self._convert(node)
         except Declined as declined:
+            below = self._topk_below_projection(node)
+            if below is not None:
+                matches.found.append(below)
+                return
             if node.name in SHAPE_NODES:
                 matches.decline(declined.reasons)
             for child in node.children:
@@ -135,9 +139,7 @@ class _Matcher:
         child = self._convert(shape.child)
         if shape.sort is None:
             return Limit(child, shape.limit, shape.offset)
-        scope = self._scope(child)
-        order = tuple(_sort_key(key, scope) for key in shape.sort["order"])
-        plan: LogicalPlan = TopK(child, order, shape.limit, shape.offset)
+        plan: LogicalPlan = TopK(child, self._order(shape.sort, child), shape.limit, shape.offset)
         for project in reversed(shape.projects):
             plan = self._project(project, plan)
         return plan
@@ -150,6 +152,26 @@ class _Matcher:
             if node["partitionSpec"] or any(below.name in SHAPE_NODES for below in node.child.walk()):
                 raise
             return self._read_foreign(node.child)
+
+    def _topk_below_projection(self, node: Node) -> Match | None:
+        """Where Spark must compute what lies between limit and sort, the rows that it computes it for are still ours.
+
+        The k + offset best rows take the place of the sort; the limit above them then changes nothing.
+        """
+        try:
+            shape = match_limit(node)
+            if shape is None or shape.sort is None or not shape.projects or not self._settings.topk_enabled:
+                return None
+            child = self._convert(shape.child)
+            order = self._order(shape.sort, child)
+        except Declined:
+            return None
+        plan = TopK(child, order, shape.limit + shape.offset)
+        return Match(shape.sort.path, plan) if plan.schema.names == output_names(shape.sort) else None
+
+    def _order(self, sort: Node, child: LogicalPlan) -> tuple[SortKey, ...]:
+        scope = self._scope(child)
+        return tuple(_sort_key(key, scope) for key in sort["order"])
 
     def _check_enabled(self, enabled: bool, key: str, node: Node) -> None:
         if not enabled:
