@@ -41,7 +41,7 @@ LAYERS = {
     "parquet": layer("expr", packages="numpy pyarrow"),
     "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
-    "front": layer("plan.logical", "parquet.relation", "expr", packages="pyarrow"),
+    "front": layer("plan.logical", "parquet.relation", "expr", packages="numpy pyarrow"),
     "runtime": layer("plan", "operators", "parquet", "expr", packages="numpy pyarrow"),
     "report": layer("front.support", "plan", "operators.base", packages="pyarrow jinja2 markupsafe"),
 }
