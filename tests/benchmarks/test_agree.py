@@ -1,0 +1,104 @@
+"""Two answers are the same exactly when SQL says so."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from sundog.benchmarks.agree import difference
+from sundog.benchmarks.cases.model import Check, SameCount, SameKeys, SameRows, SameTop
+
+
+def table(**columns: object) -> pa.Table:
+    return pa.table(columns)
+
+
+BASE = table(k=[1, 2, 3, 4], v=[1.0, 2.0, None, float("nan")])
+
+
+def test_equal_tables_agree_whatever_the_names() -> None:
+    assert difference(BASE, BASE.rename_columns(["a", "b"]), SameRows(ordered=True)) is None
+
+
+def test_order_matters_only_if_asked() -> None:
+    turned = BASE.take([3, 1, 0, 2])
+    assert difference(BASE, turned, SameRows()) is None
+    assert "column 0" in str(difference(BASE, turned, SameRows(ordered=True)))
+
+
+def test_rounding_is_forgiven_and_more_is_not() -> None:
+    assert difference(table(v=[1.0]), table(v=[1.0 + 1e-12]), SameRows()) is None
+    assert difference(table(v=[1.0]), table(v=[1.0 + 1e-6]), SameRows()) is not None
+    assert difference(table(v=[1]), table(v=[2]), SameRows()) is not None
+
+
+def test_rounding_does_not_reorder_rows() -> None:
+    left = table(v=[0.1, 0.1], k=[1, 2])
+    right = table(v=[0.1, 0.1 - 1e-17], k=[2, 1])
+    assert difference(left, right, SameRows()) is None
+
+
+@pytest.mark.parametrize("check", [SameRows(), SameRows(ordered=True), SameCount(), SameTop((0,)), SameKeys((0,))])
+def test_missing_rows_and_columns_are_found(check: Check) -> None:
+    assert difference(BASE, BASE.slice(1), check) == "3 rows, not 4"
+    assert difference(BASE, BASE.select(["k"]), check) == "1 columns, not 2"
+
+
+def test_null_is_neither_zero_nor_nan() -> None:
+    assert difference(table(v=[None, 1.0]), table(v=[0.0, 1.0]), SameRows(ordered=True)) is not None
+    assert difference(table(v=[None, 1.0]), table(v=[float("nan"), 1.0]), SameRows(ordered=True)) is not None
+    assert difference(table(v=pa.array([None], pa.int64())), table(v=[0]), SameRows()) is not None
+    assert difference(table(v=[float("nan")]), table(v=[float("nan")]), SameRows()) is None
+
+
+def test_engines_carry_the_same_values_in_different_types() -> None:
+    instant = datetime(2013, 7, 1, 12, tzinfo=timezone.utc)  # noqa: UP017 - as an engine would give it
+    spark = pa.table(
+        {
+            "sum": pa.array([5], pa.int64()),
+            "text": pa.array(["a"]),
+            "at": pa.array([instant], pa.timestamp("us", "UTC")),
+            "day": pa.array([date(2013, 7, 1)]),
+            "price": pa.array([Decimal("1.50")], pa.decimal128(15, 2)),
+            "small": pa.array([1], pa.int16()),
+        }
+    )
+    other = pa.table(
+        {
+            "sum": pa.array([Decimal(5)], pa.decimal128(38, 0)),
+            "text": pa.array(["a"], pa.string_view()),
+            "at": pa.array([instant.replace(tzinfo=None)], pa.timestamp("ns")),
+            "day": pa.array([date(2013, 7, 1)], pa.date64()),
+            "price": pa.array([1.5]),
+            "small": pa.array([1], pa.uint32()),
+        }
+    )
+    assert difference(spark, other, SameRows()) is None
+    wrong = other.set_column(0, "sum", pa.array([Decimal(6)], pa.decimal128(38, 0)))
+    assert "[6] instead of [5]" in str(difference(spark, wrong, SameRows()))
+
+
+def test_ties_at_the_limit_may_differ_and_nothing_else() -> None:
+    left = table(k=[9, 8, 7, 7], v=["a", "b", "c", "d"])
+    assert difference(left, table(k=[9, 8, 7, 7], v=["a", "b", "x", "c"]), SameTop((0,))) is None
+    assert difference(left, table(k=[9, 8, 7, 7], v=["a", "x", "c", "d"]), SameTop((0,))) is not None
+    assert difference(left, table(k=[9, 8, 7, 6], v=["a", "b", "c", "d"]), SameTop((0,))) is not None
+
+
+def test_ties_on_a_null_key() -> None:
+    left = table(k=[2, None, None], v=[1, 2, 3])
+    assert difference(left, table(k=[2, None, None], v=[1, 5, 6]), SameTop((0,))) is None
+    assert difference(left, table(k=[2, None, None], v=[7, 2, 3]), SameTop((0,))) is not None
+
+
+def test_after_an_offset_only_keys_count() -> None:
+    left = table(v=["a", "b"], k=[3, 3])
+    assert difference(left, table(v=["x", "y"], k=[3, 3]), SameKeys((1,))) is None
+    assert difference(left, table(v=["a", "b"], k=[3, 2]), SameKeys((1,))) is not None
+
+
+def test_any_rows_will_do_without_an_order() -> None:
+    assert difference(table(v=[1]), table(v=[2]), SameCount()) is None
