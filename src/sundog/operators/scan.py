@@ -23,11 +23,13 @@ from sundog.operators.filter import keep_rows
 from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
 from sundog.parquet.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
+from sundog.parquet.pruning import Verdict
 from sundog.parquet.reader import FileLayout, FileReader
 from sundog.parquet.relation import Relation
 
 _RUN_ROWS = 131_072
 _RUN_BYTES = 64 << 20
+_SMALLEST_BATCH = 1024
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,20 @@ class ScanTask:
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
-        for part in self.slices:
-            with open_slice(self.relation, part, context) as reader:
-                for groups, all_match in _runs(part, reader.layout, self.columns):
-                    context.check_cancelled()
-                    context.metrics.add("row_groups_scanned", len(groups))
-                    for batch in self._read_run(reader, groups, all_match, schema, context):
-                        if batch.num_rows:
-                            yield batch
+        unread = sum(len(part.row_groups) for part in self.slices)
+        try:
+            for part in self.slices:
+                with open_slice(self.relation, part, context) as reader:
+                    for groups, all_match in _runs(part, reader.layout, self.batch_rows is None):
+                        context.check_cancelled()
+                        unread -= len(groups)
+                        context.metrics.add("row_groups_scanned", len(groups))
+                        for batch in self._read_run(reader, groups, all_match, schema, context):
+                            if batch.num_rows:
+                                yield batch
+        except GeneratorExit:  # whoever reads has enough rows
+            context.metrics.add("row_groups_never_reached", unread)
+            raise
 
     def _read_run(
         self, reader: FileReader, groups: list[int], all_match: bool, schema: pa.Schema, context: TaskContext
@@ -115,6 +123,19 @@ def scan_tasks(plan: ParquetAccessPlan, count: int) -> list[ScanTask]:
     return [ScanTask(relation, slices, plan.columns, plan.predicate) for slices in plan.tasks(count)]
 
 
+def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
+    """One task for `LIMIT` without an order: row groups that match as a whole first, in batches of about `limit` rows.
+
+    Put a `LimitOperator` above it: when that has enough rows it stops asking, and what follows is never read.
+    """
+    runs = plan.split_runs(force_per_row_group=True)
+    sure = [run for run in runs if run.verdict is Verdict.ALL_ROWS_MATCH]
+    unsure = [run for run in runs if run.verdict is not Verdict.ALL_ROWS_MATCH]
+    batch_rows = min(max(limit, _SMALLEST_BATCH), _RUN_ROWS)
+    slices = (*plan.slices(sure), *plan.slices(unsure))
+    return ScanTask(replace(plan.relation, files=()), slices, plan.columns, plan.predicate, batch_rows)
+
+
 def open_slice(relation: Relation, part: FileSlice, context: TaskContext) -> FileReader:
     """Open a file and make sure that it is still the file that was planned for."""
     footer = read_footer(part.file, relation.filesystem)
@@ -140,14 +161,14 @@ def _rows_in(reader: FileReader, groups: list[int]) -> int:
     return sum(int(reader.layout.footer.row_counts[group]) for group in groups)
 
 
-def _runs(part: FileSlice, layout: FileLayout, names: tuple[str, ...]) -> Iterator[tuple[list[int], bool]]:
+def _runs(part: FileSlice, layout: FileLayout, together: bool) -> Iterator[tuple[list[int], bool]]:
     """Row groups to read in one go: consecutive, with one verdict, and no more than a batch should hold."""
     run: list[int] = []
     run_match, run_rows, run_bytes = False, 0, 0
     for group, match in zip(part.row_groups, part.all_rows_match, strict=True):
         rows = int(layout.footer.row_counts[group])
         size = int(layout.footer.byte_counts[group])
-        fits = run_rows + rows <= _RUN_ROWS and run_bytes + size <= _RUN_BYTES
+        fits = together and run_rows + rows <= _RUN_ROWS and run_bytes + size <= _RUN_BYTES
         if run and not (fits and match == run_match and group == run[-1] + 1):
             yield run, run_match
             run, run_rows, run_bytes = [], 0, 0

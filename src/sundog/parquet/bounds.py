@@ -6,10 +6,10 @@ rounding, calendar and overflow are those of the query.
 
 | expression of one column | direction | where not |
 |---|---|---|
-| cast that widens: integer -> wider integer, decimal, floating; float -> double; decimal; date -> timestamp | up | a time zone other than UTC |
-| x + c, x - c, c + x | up | overflow at a bound: unknown, and not safe to skip |
+| cast that widens: integer -> wider integer, decimal, floating; float -> double; decimal; date -> timestamp | up | a time zone whose clocks are changed |
+| x + c, x - c, c + x, timestamp + interval | up | overflow at a bound: unknown, and not safe to skip |
 | c - x, -x | down | floats, whose NaN stays on top |
-| date_trunc, trunc, year | up | a time zone other than UTC |
+| date_trunc, trunc, year | up | a time zone whose clocks are changed |
 
 If f does not raise at either bound it raises nowhere between them, so such a row group may be skipped even under ANSI.
 Every other expression has unknown bounds, and is safe only if it can never raise.
@@ -25,15 +25,27 @@ import pyarrow as pa
 
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluate import evaluate
-from sundog.expr.nodes import Arith, ArithOp, Cast, Column, DatePart, DateTrunc, Expr, Literal, Negate
+from sundog.expr.nodes import (
+    AddInterval,
+    Arith,
+    ArithOp,
+    Cast,
+    Column,
+    DatePart,
+    DateTrunc,
+    Expr,
+    Literal,
+    Negate,
+    NormalizeFloat,
+)
 from sundog.expr.raising import can_raise
 from sundog.expr.ranks import Rank, array_of_ranks, ranks_of, ranks_of_values
+from sundog.expr.zones import Zone
 from sundog.parquet.statistics import Bounds, Ranks, Statistics
 from sundog.tree import map_children
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
 _INPUT = "input"
-_UTC = (None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
 def expression_bounds(expr: Expr, statistics: Statistics) -> Bounds:
@@ -64,8 +76,14 @@ def _monotonic_step(expr: Expr) -> tuple[Expr, bool] | None:
             return None if pa.types.is_floating(expr.dtype) else (argument, True)
         case Negate() if pa.types.is_integer(expr.dtype) or pa.types.is_decimal(expr.dtype):
             return expr.child, True
-        case DateTrunc() if expr.zone in _UTC or expr.child.dtype.equals(TIMESTAMP_NTZ):
+        case DateTrunc() if _keeps_order(expr.zone):
             return expr.child, False
+        case AddInterval(child=argument, interval=Literal(value=value)) if value is not None and _keeps_order(
+            expr.zone
+        ):
+            return argument, False
+        case NormalizeFloat(child=argument):
+            return argument, False
         case DatePart(part="year") if pa.types.is_date32(expr.child.dtype):
             return expr.child, False
     return None
@@ -80,7 +98,12 @@ def _is_number(expr: Arith, constant: object) -> bool:
     return bool(pa.types.is_integer(expr.dtype) or pa.types.is_decimal(expr.dtype))
 
 
-def _widens(source: pa.DataType, target: pa.DataType, zone: str | None) -> bool:
+def _keeps_order(zone: Zone | None) -> bool:
+    """A clock that is never set back: a local time then never goes down as the instant goes up."""
+    return zone is None or zone.is_fixed
+
+
+def _widens(source: pa.DataType, target: pa.DataType, zone: Zone | None) -> bool:
     if pa.types.is_signed_integer(source):
         if pa.types.is_signed_integer(target):
             return bool(target.bit_width >= source.bit_width)
@@ -91,15 +114,16 @@ def _widens(source: pa.DataType, target: pa.DataType, zone: str | None) -> bool:
         more_scale = target.scale - source.scale
         return bool(more_scale >= 0 and target.precision - source.precision >= more_scale)
     if pa.types.is_date32(source):
-        return bool(target.equals(TIMESTAMP_NTZ) or (target.equals(TIMESTAMP) and zone in _UTC))
+        return bool(target.equals(TIMESTAMP_NTZ) or (target.equals(TIMESTAMP) and _keeps_order(zone)))
     return False
 
 
 def _carry_over(expr: Expr, argument: Expr, falling: bool, bounds: Bounds) -> Bounds:
     """Evaluate the expression at the bounds of its argument."""
-    low = _evaluate_at(expr, argument, bounds.high if falling else bounds.low)
-    high = _evaluate_at(expr, argument, bounds.low if falling else bounds.high)
-    if _is_total(expr, argument):
+    ends = (bounds.high, bounds.low) if falling else (bounds.low, bounds.high)
+    low, high = (_evaluate_at(expr, argument, end) for end in ends)
+    lost = [one is None and other is not None for one, other in zip((*low, *high), (*ends[0], *ends[1]), strict=True)]
+    if _is_total(expr, argument) and not any(lost):
         return replace(bounds, dtype=expr.dtype, low=low, high=high)
     # It might overflow: to an error, to NULL or round the corner. It did not if both ends came out, and in order.
     in_order = np.array(
@@ -123,7 +147,9 @@ def _is_total(expr: Expr, argument: Expr) -> bool:
     """Gives a value for every value, without error: each bound then stands by itself."""
     if isinstance(expr, Cast):
         return not (pa.types.is_integer(argument.dtype) and pa.types.is_decimal(expr.dtype))
-    return isinstance(expr, (DateTrunc, DatePart)) or pa.types.is_floating(expr.dtype)
+    if isinstance(expr, DateTrunc):
+        return not can_raise(expr)
+    return isinstance(expr, DatePart) or pa.types.is_floating(expr.dtype)
 
 
 def _evaluate_at(expr: Expr, argument: Expr, bounds: Ranks) -> Ranks:

@@ -75,7 +75,7 @@ class RowPicker:
         size = pages.bytes_of(pages.pages_of(rows))
         self._reader.metrics.add("bytes_scanned", size)
         self._reader.metrics.add("bytes_decoded", size * decoded // max(stored, 1))
-        picked = self._guarded(lambda: self._pages.read(row_group, source.leaf, pages, rows))
+        picked = self._guarded(lambda: self._pages.read(row_group, source.leaf, pages, rows, is_text(source.dtype)))
         return to_query_type(picked, source, self._layout.file.path)
 
     def _from_chunks(self, row_group: int, sources: list[ColumnSource], rows: Rows) -> dict[str, pa.Array]:

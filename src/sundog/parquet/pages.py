@@ -33,6 +33,7 @@ _PHYSICAL_TYPES = (
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
 )  # fmt: skip
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
+_DICTIONARY_ENCODINGS = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
 _HEADER_BYTES = 512
 _LARGEST_HEADER = 1 << 20
 
@@ -45,6 +46,11 @@ class PageMap:
     offsets: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     first_rows: npt.NDArray[np.int64]
+    uses_dictionary: npt.NDArray[np.bool_]  # a writer may give up on its dictionary in the middle of a chunk
+
+    def dictionary_for(self, pages: npt.NDArray[np.int64]) -> tuple[int, int] | None:
+        """The dictionary page, if one of these pages refers to it."""
+        return self.dictionary if bool(self.uses_dictionary[pages].any()) else None
 
     def pages_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The pages that hold the (ascending) rows."""
@@ -52,7 +58,8 @@ class PageMap:
 
     def bytes_of(self, pages: npt.NDArray[np.int64]) -> int:
         """What must be read and decoded for these pages."""
-        return int(self.lengths[pages].sum()) + (self.dictionary[1] if self.dictionary else 0)
+        dictionary = self.dictionary_for(pages)
+        return int(self.lengths[pages].sum()) + (dictionary[1] if dictionary else 0)
 
 
 class PageReader:
@@ -81,6 +88,7 @@ class PageReader:
         offsets: list[int] = []
         lengths: list[int] = []
         first_rows = [0]
+        uses_dictionary: list[bool] = []
         rows = int(self._footer.row_counts[row_group])
         while first_rows[-1] < rows:
             header, length = self._header(offset)
@@ -94,12 +102,16 @@ class PageReader:
                 offsets.append(offset)
                 lengths.append(length)
                 first_rows.append(first_rows[-1] + details[1][1])
+                encoding = details[2][1] if kind == _DATA_PAGE else details[4][1]
+                uses_dictionary.append(encoding in _DICTIONARY_ENCODINGS)
             else:
                 return None
             offset += length
         if first_rows[-1] != rows:
             return None
-        return PageMap(dictionary, np.array(offsets), np.array(lengths), np.array(first_rows))
+        return PageMap(
+            dictionary, np.array(offsets), np.array(lengths), np.array(first_rows), np.array(uses_dictionary)
+        )
 
     def _header(self, offset: int) -> tuple[Struct | None, int]:
         """A page header and the length of the whole page. A header with long statistics is read again, larger."""
@@ -113,12 +125,19 @@ class PageReader:
                 return header, length + header[3][1]
         return None, 0
 
-    def read(self, row_group: int, leaf: int, pages: PageMap, rows: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-        """The values of the (ascending) rows, as Arrow decodes them."""
+    def read(
+        self, row_group: int, leaf: int, pages: PageMap, rows: npt.NDArray[np.int64], as_dictionary: bool = False
+    ) -> pa.ChunkedArray:
+        """The values of the (ascending) rows, as Arrow decodes them. `as_dictionary` spares it copying strings."""
         chosen = pages.pages_of(rows)
         data = self._file_of(row_group, leaf, pages, chosen)
-        column = pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us", pre_buffer=False).reader
-        decoded = column.read_row_group(0, use_threads=False).column(0)
+        file = pq.ParquetFile(
+            pa.BufferReader(data),
+            read_dictionary=[0] if as_dictionary and bool(pages.uses_dictionary[chosen].all()) else None,
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=False,
+        )
+        decoded = file.reader.read_row_group(0, use_threads=False).column(0)
         kept = np.zeros(len(pages.lengths), np.int64)
         kept[chosen] = np.diff(pages.first_rows)[chosen]
         moved = np.cumsum(kept) - kept  # where the page's rows are now
@@ -128,8 +147,9 @@ class PageReader:
     def _file_of(self, row_group: int, leaf: int, pages: PageMap, chosen: npt.NDArray[np.int64]) -> bytes:
         chunk = self._footer.metadata.row_group(row_group).column(leaf)
         parts = [b"PAR1"]
-        if pages.dictionary is not None:
-            parts.append(self._source.read_at(pages.dictionary[1], pages.dictionary[0]))
+        dictionary = pages.dictionary_for(chosen)
+        if dictionary is not None:
+            parts.append(self._source.read_at(dictionary[1], dictionary[0]))
         first_data = sum(map(len, parts))
         for run in np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1):  # neighbours in one read
             first, last = run[0], run[-1]
@@ -148,7 +168,7 @@ class PageReader:
             7: (I64, size),
             9: (I64, first_data),
         }
-        if pages.dictionary is not None:
+        if dictionary is not None:
             metadata[11] = (I64, 4)
         column: Struct = {2: (I64, 4), 3: (STRUCT, metadata)}
         group: Struct = {1: (LIST, (STRUCT, [column])), 2: (I64, size), 3: (I64, rows)}

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sundog.expr.nodes import Column, Compare, CompareOp, Literal
+from sundog.operators.context import TaskContext
+from sundog.operators.filter import FilterOperator, keep_rows
+
+SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string())])
+ABOVE_TWO = Compare(CompareOp.GT, Column("x", pa.int64()), Literal(2, pa.int64()))
+
+
+def batch(*xs):
+    return pa.record_batch([pa.array(xs, pa.int64()), pa.array([str(x) for x in xs])], schema=SCHEMA)
+
+
+def test_keeps_rows_for_which_it_is_true_and_counts_the_rest():
+    operator = pickle.loads(pickle.dumps(FilterOperator(SCHEMA, ABOVE_TWO)))
+    context = TaskContext()
+    batches = [batch(1, 3, None, 5), batch(), batch(0), batch(7, 8)]
+    result = list(operator.run(iter(batches), context))
+    assert [b.column("s").to_pylist() for b in result] == [["3", "5"], ["7", "8"]]
+    assert all(b.schema.equals(SCHEMA) for b in result)
+    assert context.metrics.get("rows_filtered") == 3
+
+
+def test_no_batches():
+    assert list(FilterOperator(SCHEMA, ABOVE_TWO).run(iter([]), TaskContext())) == []
+
+
+def test_describe():
+    assert FilterOperator(SCHEMA, ABOVE_TWO).describe() == "Filter: (x > 2)"
+
+
+@pytest.mark.parametrize("every", [1, 3, 50, 10**6])
+def test_keep_rows_few_and_many(every):
+    rows = batch(*range(1000))
+    mask = np.arange(1000) % every == 0
+    assert keep_rows(rows, mask).column("x").to_pylist() == list(range(0, 1000, every))
+    assert keep_rows(rows, ~mask).num_rows == 1000 - int(mask.sum())
+
+
+def test_keep_rows_of_a_batch_without_columns():
+    rows = batch(1, 2, 3).select([])
+    assert keep_rows(rows, np.array([True, False, True])).num_rows == 2

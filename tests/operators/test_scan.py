@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.expr.evaluate import predicate_mask
+from sundog.expr.nodes import Column, Compare, CompareOp, Literal
+from sundog.operators import scan as scan_module
+from sundog.operators.context import TaskCancelled, TaskContext
+from sundog.operators.limit import LimitOperator
+from sundog.operators.scan import limit_scan, scan_tasks
+from sundog.parquet.access_plan import plan_access
+from sundog.parquet.problems import FileProblem
+from tests.operators.reference import same_rows
+from tests.oracle.batches import FILE_TYPES, record_batches, values
+from tests.parquet.files import cut, relation, write_file
+
+LONG = pa.int64()
+
+
+def table(rows=1000):
+    numbers = np.arange(rows)
+    return pa.table({"x": numbers, "y": numbers % 7, "s": [f"s{n}" for n in numbers]})
+
+
+def below(name, value):
+    return Compare(CompareOp.LT, Column(name, LONG), Literal(value, LONG))
+
+
+@pytest.fixture
+def files(tmp_path):
+    parts = cut(table(), 100)
+    paths = [write_file(tmp_path / "a.parquet", parts[:4]), write_file(tmp_path / "b.parquet", parts[4:])]
+    return relation(paths, table().schema, [("p", pa.string())], [("one",), ("two",)])
+
+
+def read(files, columns, predicate=None, tasks=3, context=None):
+    context = context or TaskContext()
+    shipped = pickle.loads(pickle.dumps(scan_tasks(plan_access(files, columns, predicate), tasks)))
+    return [batch for task in shipped for batch in task.read(context)]
+
+
+def rows_of(batches, name):
+    return [value for batch in batches for value in batch.column(name).to_pylist()]
+
+
+def test_reads_everything_in_file_order(files):
+    batches = read(files, ("s", "x", "p"))
+    assert rows_of(batches, "x") == list(range(1000))
+    assert rows_of(batches, "p") == ["one"] * 400 + ["two"] * 600
+    assert batches[0].schema.names == ["s", "x", "p"]
+
+
+def test_filters_and_leaves_other_columns_alone_where_nothing_matches(files):
+    context = TaskContext()
+    batches = read(files, ("s",), below("x", 250), context=context)
+    assert rows_of(batches, "s") == [f"s{n}" for n in range(250)]
+    assert context.metrics.get("row_groups_scanned") == 3
+    assert context.metrics.get("rows_filtered") == 50
+    none = TaskContext()
+    nothing = Compare(CompareOp.EQ, Column("y", LONG), Column("x", LONG))
+    high = read(files, ("s",), nothing, tasks=1, context=none)
+    assert rows_of(high, "s") == [f"s{n}" for n in range(7)]
+    whole = TaskContext()
+    read(files, ("s", "x", "y"), None, context=whole)
+    assert none.metrics.get("bytes_decoded") < whole.metrics.get("bytes_decoded")
+
+
+def test_no_columns_still_have_rows(files):
+    assert sum(batch.num_rows for batch in read(files, ())) == 1000
+    assert sum(batch.num_rows for batch in read(files, (), below("x", 7))) == 7
+    assert sum(batch.num_rows for batch in read(files, ("p",))) == 1000
+
+
+def test_small_row_groups_are_read_together_and_large_ones_apart(files, monkeypatch):
+    assert len(read(files, ("x",), tasks=1)) == 2
+    monkeypatch.setattr(scan_module, "_RUN_ROWS", 150)
+    assert len(read(files, ("x",), tasks=1)) == 10
+
+
+@pytest.mark.parametrize("size", [1, 2000])
+def test_huge_row_groups_come_in_pieces(files, monkeypatch, size):
+    from sundog.parquet import reader
+
+    monkeypatch.setattr(scan_module, "_RUN_ROWS", 1)
+    monkeypatch.setattr(scan_module, "_RUN_BYTES", size)
+    monkeypatch.setattr(reader.FileReader.pieces, "__defaults__", (size,))
+    assert rows_of(read(files, ("s", "x")), "x") == list(range(1000))
+    even = Compare(CompareOp.EQ, Column("y", LONG), Literal(3, LONG))
+    assert rows_of(read(files, ("x",), even), "x") == [n for n in range(1000) if n % 7 == 3]
+
+
+def test_an_empty_file_and_an_empty_relation(tmp_path):
+    empty = relation([write_file(tmp_path / "e.parquet", [table(0)])], table().schema)
+    assert read(empty, ("x",)) == []
+    assert read(relation([], table().schema), ("x",)) == []
+
+
+def test_a_file_that_changed_since_planning_is_an_error_not_an_answer(files):
+    tasks = scan_tasks(plan_access(files, ("x",), None), 1)
+    pq.write_table(table(50), files.files[0].path)
+    with pytest.raises(FileProblem):
+        list(tasks[0].read(TaskContext()))
+
+
+def test_cancellation(files):
+    context = TaskContext()
+    context.cancelled.set()
+    with pytest.raises(TaskCancelled):
+        read(files, ("x",), context=context)
+
+
+def limited(files, limit, predicate=None):
+    context = TaskContext()
+    plan = plan_access(files, ("x", "s"), predicate)
+    task = pickle.loads(pickle.dumps(limit_scan(plan, limit)))
+    found = list(LimitOperator(task.schema, limit).run(task.read(context), context))
+    return rows_of(found, "x"), context.metrics
+
+
+def test_a_limit_stops_as_soon_as_there_are_enough_rows(files):
+    found, metrics = limited(files, 5)
+    assert found == [0, 1, 2, 3, 4]
+    assert metrics.get("row_groups_scanned") == 1
+    assert metrics.get("row_groups_never_reached") == 9
+
+
+def test_a_limit_reads_row_groups_that_match_as_a_whole_first(files):
+    found, metrics = limited(files, 150, below("x", 350))
+    assert found == list(range(150))
+    assert metrics.get("row_groups_scanned") == 2
+    assert metrics.get("rows_filtered") == 0
+    high = Compare(CompareOp.GE, Column("x", LONG), Literal(350, LONG))
+    found, metrics = limited(files, 100, high)
+    assert len(found) == 100
+    assert min(found) >= 400
+    assert metrics.get("row_groups_scanned") == 1
+
+
+def test_a_limit_goes_on_to_other_row_groups_where_it_must(files):
+    found, metrics = limited(files, 10**6, below("x", 350))
+    assert sorted(found) == list(range(350))
+    assert metrics.get("row_groups_scanned") == 4
+    assert metrics.get("row_groups_never_reached") == 0
+
+
+cases = st.lists(st.sampled_from(FILE_TYPES), min_size=2, max_size=4).flatmap(
+    lambda types: record_batches(pa.schema([(f"c{i}", dtype) for i, dtype in enumerate(types)]), max_size=60)
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(cases, st.integers(1, 15), st.integers(1, 4), st.data())
+def test_equals_filtering_the_table(tmp_path_factory, batch, rows, tasks, data):
+    whole = pa.Table.from_batches([batch])
+    path = write_file(tmp_path_factory.mktemp("s") / "a.parquet", cut(whole, rows))
+    field = batch.schema.field(0)
+    literal = Literal(data.draw(values(field.type)), field.type)
+    predicate = Compare(data.draw(st.sampled_from(list(CompareOp))), Column(field.name, field.type), literal)
+    columns = tuple(data.draw(st.permutations(batch.schema.names)))[1:]
+    found = read(relation([path], batch.schema), columns, predicate, tasks)
+    expected = batch.filter(pa.array(predicate_mask(predicate, batch))) if batch.num_rows else batch
+    result = pa.concat_batches(found) if found else expected.select(list(columns)).slice(0, 0)
+    assert same_rows(result, expected.select(list(columns)))

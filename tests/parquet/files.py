@@ -1,0 +1,48 @@
+"""Small Parquet files made to order, and the relation that describes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
+
+
+def write_file(path: Path, groups: Sequence[pa.Table | pa.RecordBatch], **options: Any) -> Path:
+    """One row group for each table."""
+    with pq.ParquetWriter(path, groups[0].schema, **options) as writer:
+        for group in groups:
+            table = group if isinstance(group, pa.Table) else pa.Table.from_batches([group])
+            writer.write_table(table, row_group_size=max(table.num_rows, 1))
+    return path
+
+
+def cut(table: pa.Table, rows: int) -> list[pa.Table]:
+    """The table in parts of so many rows; an empty table is one empty part."""
+    return [table.slice(start, rows) for start in range(0, table.num_rows, rows)] or [table]
+
+
+def data_file(path: Path | str, values: tuple[Any, ...] = ()) -> DataFile:
+    status = os.stat(path)
+    return DataFile(str(path), status.st_size, status.st_mtime_ns // 1_000_000, values)
+
+
+def relation(
+    paths: Sequence[Path],
+    schema: pa.Schema,
+    partitions: Sequence[tuple[str, pa.DataType]] = (),
+    values: Sequence[tuple[Any, ...]] | None = None,
+    **options: Any,
+) -> Relation:
+    """Columns are known to the query by the names they have in the file."""
+    return Relation(
+        files=tuple(data_file(path, values[i] if values else ()) for i, path in enumerate(paths)),
+        file_columns=tuple(FileColumn(field.name, field.name, field.type) for field in schema),
+        partition_columns=tuple(PartitionColumn(name, i, dtype) for i, (name, dtype) in enumerate(partitions)),
+        options=ReadOptions(**options),
+    )

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.expr.nodes import And, Column, Compare, CompareOp, Literal
+from sundog.metrics import Metrics
+from sundog.parquet.access_plan import Run, plan_access
+from sundog.parquet.problems import FileProblem
+from sundog.parquet.pruning import Verdict
+from tests.parquet.files import relation, write_file
+
+LONG = pa.int64()
+SKIP, SCAN, ALL = Verdict.SKIP, Verdict.SCAN, Verdict.ALL_ROWS_MATCH
+
+
+def tables(*lows, rows=10):
+    return [pa.table({"x": list(range(low, low + rows)), "y": ["y" * 50] * rows}) for low in lows]
+
+
+def at_least(value):
+    return Compare(CompareOp.GE, Column("x", LONG), Literal(value, LONG))
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = [
+        write_file(tmp_path / "a.parquet", tables(0, 10, 20, 30, 40)),
+        write_file(tmp_path / "b.parquet", tables(0)),
+        write_file(tmp_path / "c.parquet", tables(50, 5)),
+    ]
+    return relation(paths, tables(0)[0].schema)
+
+
+def test_static_scans_read_coalesced_runs(files):
+    plan = plan_access(files, ("x",), at_least(15))
+    assert plan.split_runs() == [Run(0, (1,), SCAN), Run(0, (2, 3, 4), ALL), Run(2, (0,), ALL)]
+
+
+def test_a_dynamic_filter_forces_a_run_per_row_group(files):
+    plan = plan_access(files, ("x",), at_least(15))
+    runs = plan.split_runs(force_per_row_group=True)
+    assert [run.row_groups for run in runs] == [(1,), (2,), (3,), (4,), (0,)]
+    assert [run.verdict for run in runs] == [SCAN, ALL, ALL, ALL, ALL]
+
+
+def test_a_gap_ends_a_run(tmp_path):
+    path = write_file(tmp_path / "a.parquet", tables(20, 30, 0, 20, 30))
+    plan = plan_access(relation([path], tables(0)[0].schema), ("x",), at_least(15))
+    assert [run.row_groups for run in plan.split_runs()] == [(0, 1), (3, 4)]
+
+
+def test_the_plan_prints(files):
+    assert str(plan_access(files, ("x",), at_least(15))) == (
+        "a.parquet: 5 row groups -> [1] SCAN, [2..4] ALL_ROWS_MATCH\n"
+        "b.parquet: 1 row groups -> nothing\n"
+        "c.parquet: 2 row groups -> [0] ALL_ROWS_MATCH"
+    )
+
+
+def test_it_counts_what_it_prunes(files):
+    metrics = Metrics()
+    plan_access(files, ("x",), at_least(15)).count(metrics)
+    assert metrics.as_dict() == {
+        "files_total": 3,
+        "files_pruned_statistics": 1,
+        "row_groups_total": 8,
+        "row_groups_pruned_statistics": 3,
+    }
+
+
+def test_partition_values_rule_files_out_before_they_are_opened(tmp_path):
+    paths = [write_file(tmp_path / f"{i}.parquet", tables(0)) for i in range(3)]
+    files = relation(paths, tables(0)[0].schema, [("p", LONG)], [(1,), (2,), (None,)])
+    paths[0].write_bytes(b"not a parquet file at all")
+    is_two = And(Compare(CompareOp.EQ, Column("p", LONG), Literal(2, LONG)), at_least(0))
+    plan = plan_access(files, ("x", "p"), is_two)
+    assert [layout is None for layout in plan.layouts] == [True, False, True]
+    metrics = Metrics()
+    plan.count(metrics)
+    assert metrics.get("files_pruned_statistics") == 2
+    with pytest.raises(FileProblem):
+        plan_access(files, ("x",), None)
+
+
+def test_files_that_spark_passes_over_are_no_trouble(tmp_path):
+    paths = [write_file(tmp_path / f"{i}.parquet", tables(0)) for i in range(2)]
+    files = relation(paths, tables(0)[0].schema, ignore_missing_files=True)
+    paths[0].unlink()
+    plan = plan_access(files, ("x",), None)
+    assert plan.split_runs() == [Run(1, (0,), ALL)]
+    assert len(plan.tasks(4)) == 1
+
+
+def test_only_the_columns_needed_are_resolved(files):
+    plan = plan_access(files, ("x",), at_least(0))
+    assert [column.name for column in plan.relation.file_columns] == ["x"]
+    both = plan_access(files, ("y",), at_least(0))
+    assert both.columns_read() == ("y", "x")
+    assert both.column_bytes() > plan.column_bytes() > 0
+    assert plan_access(files, ("x",), at_least(10**6)).column_bytes() == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=6), min_size=1, max_size=4), st.integers(1, 9))
+def test_tasks_share_the_work_out_once_and_in_order(tmp_path_factory, sizes, count):
+    folder = tmp_path_factory.mktemp("t")
+    paths = [
+        write_file(folder / f"{i}.parquet", [pa.table({"x": list(range(rows))}) for rows in groups])
+        for i, groups in enumerate(sizes)
+    ]
+    plan = plan_access(relation(paths, pa.schema([("x", LONG)])), ("x",), None)
+    tasks = plan.tasks(count)
+    assert 1 <= len(tasks) <= count
+    read = [(part.file.path, group) for task in tasks for part in task for group in part.row_groups]
+    assert read == [
+        (str(path), group) for path, groups in zip(paths, sizes, strict=True) for group in range(len(groups))
+    ]
+
+
+def test_tasks_are_balanced_by_bytes(tmp_path):
+    groups = [pa.table({"x": list(range(20_000))}) for _ in range(12)]
+    path = write_file(tmp_path / "a.parquet", groups)
+    plan = plan_access(relation([path], groups[0].schema), ("x",), None)
+    assert [len(part.row_groups) for task in plan.tasks(4) for part in task] == [3, 3, 3, 3]
+    assert plan_access(relation([path], groups[0].schema), ("x",), at_least(10**6)).tasks(4) == []
