@@ -21,12 +21,13 @@ _KEY_METRICS = (
 
 
 def markdown(results: Results) -> str:
-    """The whole report. Times are medians in seconds; the fastest of a row is bold; ± is half of slowest minus fastest."""
+    """The whole report. Times are medians in seconds; the fastest of a row is bold; ± is half of the spread."""
     parts = [
         f"`{results.command}`",
         _setting(results),
         _grid(results, _time_cell, "Seconds (median of the measured runs)"),
         _ratios(results),
+        _floors(results),
         _grid(results, _first_cell, "First run in a new process (seconds)"),
         _grid(results, _cpu_cell, "Processor seconds (median, all processes)"),
         _grid(results, _memory_cell, "Peak memory of all processes (MiB)"),
@@ -103,17 +104,23 @@ def _memory_cell(measurement: Measurement, results: Results) -> str:
 
 def _ratios(results: Results) -> str:
     """How many times faster than plain Spark each engine is, where plain Spark was measured."""
-    if "spark" not in results.engines or len(results.engines) < 2:
-        return ""
-    others = [engine for engine in results.engines if engine != "spark"]
+    return _against(results, "spark", "Times faster than plain Spark", lambda base, time: base / time)
+
+
+def _floors(results: Results) -> str:
+    """How many times as long as pyarrow takes only to decode the columns, where that was measured."""
+    return _against(results, "decode", "Times as long as only decoding the columns", lambda base, time: time / base)
+
+
+def _against(results: Results, base: str, title: str, ratio: Callable[[float, float], float]) -> str:
+    others = [engine for engine in results.engines if engine != base]
     rows = []
     for case in results.cases:
-        spark = results.of(case, "spark")
-        if spark is None or spark.median is None:
-            continue
-        times = [m.median if (m := results.of(case, engine)) else None for engine in others]
-        rows.append([case, *("" if not time else f"{spark.median / time:.1f}" for time in times)])
-    return f"### Times faster than plain Spark\n\n{_table(['case', *others], rows)}" if rows else ""
+        reference = results.of(case, base)
+        if reference is not None and reference.median:
+            times = [m.median if (m := results.of(case, engine)) else None for engine in others]
+            rows.append([case, *("" if not time else f"{ratio(reference.median, time):.1f}" for time in times)])
+    return f"### {title}\n\n{_table(['case', *others], rows)}" if rows and others else ""
 
 
 def _sundog_facts(results: Results) -> str:

@@ -6,11 +6,11 @@ the ones after it.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -73,24 +73,30 @@ def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[st
     begin = perf_counter()
     first, first_seconds, first_cpu = _timed(engine, case)
     _keep(first.table, case_job.answer_file)
-    answer = first
-    seconds, cpu = [first_seconds], [first_cpu]
+    runs = [(first, first_seconds, first_cpu)]
     if first_seconds < job.enough_seconds:
         for _ in range(job.warmup):
             _timed(engine, case)
-        seconds, cpu = [], []
-        while len(seconds) < job.repeat and (not seconds or perf_counter() - begin < job.enough_seconds):
-            answer, taken, used = _timed(engine, case)
-            seconds.append(taken)
-            cpu.append(used)
+        runs = [_timed(engine, case)]
+        while len(runs) < job.repeat and perf_counter() - begin < job.enough_seconds:
+            runs.append(_timed(engine, case))
     return {
         "first_seconds": first_seconds,
-        "seconds": seconds,
-        "cpu_seconds": [used for used in cpu if used is not None],
+        "seconds": [seconds for _, seconds, _ in runs],
+        "cpu_seconds": [cpu for _, _, cpu in runs if cpu is not None],
         "rows": first.rows,
-        "facts": json.loads(json.dumps(dict(answer.facts), default=str)),
-        "note": None if answer is not first else "one run only: it was long",
+        "facts": _facts([answer for answer, _, _ in runs]),
+        "note": "one run only: it was long" if runs[0][0] is first else None,
     }
+
+
+def _facts(answers: list[Answer]) -> dict[str, Any]:
+    """What the last run said of itself, with the median of its times over all runs."""
+    facts = dict(answers[-1].facts)
+    for name in ("planning_seconds", "execution_seconds"):
+        if name in facts:
+            facts[name] = median(answer.facts[name] for answer in answers)
+    return facts
 
 
 def _timed(engine: Engine, case: Case) -> tuple[Answer, float, float | None]:
