@@ -11,8 +11,9 @@ import json
 import tempfile
 from pathlib import Path
 
-from sundog.java import session
 from tests.oracle.tables import events, write_files
+
+from sundog.java import session
 
 QUERIES = {
     "topk": "SELECT id, s FROM events WHERE num > 3 AND s LIKE 'a%' ORDER BY d DESC, id LIMIT 5",

@@ -61,6 +61,6 @@ SELECT id, reverse(s) r FROM (SELECT id, s FROM events ORDER BY num, id LIMIT 5)
 -- expect: fallback NOT_A_SHAPE
 SELECT id FROM events WHERE num > 990;
 -- expect: fallback NONDETERMINISTIC
-SELECT id FROM (SELECT id, num FROM events WHERE rand() < 2) ORDER BY num, id LIMIT 3;
+SELECT id FROM (SELECT id, num FROM events WHERE monotonically_increasing_id() > -1) ORDER BY num, id LIMIT 3;
 -- expect: fallback COLLATION
 SELECT id, s COLLATE UTF8_LCASE c FROM events ORDER BY s COLLATE UTF8_LCASE, id LIMIT 3

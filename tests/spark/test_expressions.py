@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sundog.expr.errors import SparkQueryError
-from sundog.expr.evaluate import evaluate, predicate_mask
+from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
 from sundog.expr.raising import can_raise
