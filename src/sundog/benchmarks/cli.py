@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import sys
@@ -13,17 +12,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from sundog.benchmarks.cases.catalog import CASES, select
 from sundog.benchmarks.cases.model import Case, DataRef
-from sundog.benchmarks.compare import Comparison, Verdict, compare, range_text
+from sundog.benchmarks.compare import Comparison, compare, range_text
 from sundog.benchmarks.data.catalog import DATA_SETS, DataSet, Note, find_data_set
 from sundog.benchmarks.data.write import clear, is_ready, make_local, make_with_spark, total_rows
 from sundog.benchmarks.engines.catalog import ENGINES, find_engine
 from sundog.benchmarks.report import markdown, time_text
 from sundog.benchmarks.results import Results, Status
 from sundog.benchmarks.runner import Settings, Update, run_benchmark
+from sundog.commands.output import AsJson, err, out, print_json, print_table
 from sundog.errors import SundogError
 from sundog.machine import usable_cores
 
@@ -31,7 +30,6 @@ DATA_FOLDER_VARIABLE = "SUNDOG_BENCH_DATA"
 DEFAULT_ENGINES = "spark,sundog,duckdb,datafusion,polars,sail"
 _SUFFIXES = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 _STANDARD_OUTPUT = Path("-")
-_output, _messages = Console(), Console(stderr=True)
 
 
 class ArgumentError(SundogError, ValueError):
@@ -72,7 +70,7 @@ def data_command(
     seed: Annotated[int, typer.Option(help="Another seed gives other rows of the same shape.")] = 0,
     cores: Annotated[int | None, typer.Option(help="Cores to use; all if not given.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace another data set in that folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a benchmark data set: the same rows for the same name, rows and seed, on every machine."""
     data_set = find_data_set(name)
@@ -87,10 +85,11 @@ def data_command(
     size = sum(file.stat().st_size for file in files)
     if as_json:
         summary = {"name": name, "rows": count, "seed": seed, "files": len(files), "bytes": size, "made": made}
-        typer.echo(json.dumps({**summary, "folder": str(folder)}))
+        print_json({**summary, "folder": str(folder)})
     else:
         verb = "made" if made else "already there"
-        _output.print(f"{name}: {count:,} rows a table, {len(files)} files, {size / 2**20:,.0f} MiB, {verb}: {folder}")
+        size_text = f"{size / 2**20:,.1f} MiB"
+        _say(out(), f"{name}: {count:,} rows a table, {len(files)} files, {size_text}, {verb}: {folder}")
 
 
 def ensure_data(
@@ -119,14 +118,15 @@ def ensure_data(
 
 
 def _progress() -> Progress:
+    console = err()
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=_messages,
-        disable=not _messages.is_terminal,
+        console=console,
+        disable=not console.is_terminal,
         transient=True,
     )
 
@@ -164,12 +164,14 @@ def bench_command(
     if list_only:
         listed = select(patterns, large=True) if patterns else list(CASES)
         _write_json(json_file, _lists_as_json(listed))
-        _show_lists(listed, json_file)
+        if json_file != _STANDARD_OUTPUT:
+            _show_lists(listed)
         return
     if compare_files is not None:
         comparisons = compare(*(Results.read(path) for path in compare_files))
         _write_json(json_file, [one.as_json() for one in comparisons])
-        _show_comparison(comparisons, json_file)
+        if json_file != _STANDARD_OUTPUT:
+            _show_comparison(comparisons)
         return
     if not patterns:
         raise ArgumentError("Name at least one case, e.g. `sundog bench 'topk/*'`. `sundog bench --list` shows them.")
@@ -197,13 +199,15 @@ def bench_command(
                 progress.advance(task)
                 note = update.finished.note if update.finished.status is not Status.OK else None
                 result = f"{time_text(update.finished)}{f' ({note})' if note else ''}"
-                _say(f"{update.finished.case}  {update.engine}  {result}")
+                _say(progress.console, f"{update.finished.case}  {update.engine}  {result}")
 
         results = run_benchmark(cases, names, folders, settings, command, show)
     _write_json(json_file, results.as_json())
     if report is not None:
         report.write_text(markdown(results))
-    _show_results(results, json_file)
+    if json_file != _STANDARD_OUTPUT:
+        _show_results(results)
+    _show_problems(results)
     if any(m.agrees is False or m.status is Status.FAILED for m in results.measurements):
         raise typer.Exit(1)
 
@@ -235,11 +239,14 @@ def _folders(cases: list[Case], data: Path, given: dict[str, str], rows: int | N
 
 
 def _write_json(file: Path | None, values: object) -> None:
-    text = json.dumps(values, indent=1)
     if file == _STANDARD_OUTPUT:
-        typer.echo(text)
+        print_json(values)
     elif file is not None:
-        file.write_text(text + "\n")
+        file.write_text(json.dumps(values, indent=1) + "\n")
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _lists_as_json(cases: list[Case]) -> dict[str, object]:
@@ -260,59 +267,50 @@ def _lists_as_json(cases: list[Case]) -> dict[str, object]:
     }
 
 
-def _show(json_file: Path | None, *tables: Table) -> None:
-    """Not on standard output when JSON is there already."""
-    for table in tables:
-        (_messages if json_file == _STANDARD_OUTPUT else _output).print(table)
+def _show_lists(cases: list[Case]) -> None:
+    print_table(
+        "cases",
+        [
+            {
+                "case": case.name,
+                "also": " ".join(case.aliases),
+                "data": case.data.name if case.data.scale == 1 else f"{case.data.name} x {case.data.scale}",
+                "about": case.about,
+            }
+            for case in cases
+        ],
+    )
+    print_table("engines", [{"engine": spec.name, "about": spec.about} for spec in ENGINES.values()])
 
 
-def _show_lists(listed: list[Case], json_file: Path | None) -> None:
-    cases = Table("case", "also", "data", "about", box=None)
-    for case in listed:
-        scale = "" if case.data.scale == 1 else f" x {case.data.scale}"
-        cases.add_row(case.name, " ".join(case.aliases), f"{case.data.name}{scale}", case.about)
-    engines = Table("engine", "about", box=None)
-    for spec in ENGINES.values():
-        engines.add_row(spec.name, spec.about)
-    _show(json_file, cases, engines)
+def _show_results(results: Results) -> None:
+    rows = [
+        {"case": case, **{engine: time_text(results.of(case, engine)) for engine in results.engines}}
+        for case in results.cases
+    ]
+    print_table("seconds, median", rows)
 
 
-def _show_results(results: Results, json_file: Path | None) -> None:
-    table = Table("case", *results.engines, title="seconds, median", box=None)
-    for case in results.cases:
-        found = [results.of(case, engine) for engine in results.engines]
-        table.add_row(case, *(time_text(m) for m in found))
-    _show(json_file, table)
+def _show_problems(results: Results) -> None:
     for engine, why in results.unavailable.items():
-        _say(f"{engine} is not available: {why}")
+        _say(err(), f"{engine} is not available: {why}")
     for m in results.measurements:
         if m.agrees is False:
-            _say(f"{m.case}: {m.engine} {m.note}", "red")
+            _say(err(), f"{m.case}: {m.engine} {m.note}", "red")
 
 
-def _say(text: str, style: str = "") -> None:
-    _messages.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def _show_comparison(comparisons: list[Comparison], json_file: Path | None) -> None:
-    table = Table("case", "engine", "before", "after", "after / before", "verdict", box=None)
-    colours = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}
-    for one in comparisons:
-        times = (range_text(one.before), range_text(one.after), f"{one.ratio:.2f}")
-        table.add_row(one.case, one.engine, *times, one.verdict.value, style=colours.get(one.verdict, ""))
-    _show(json_file, table)
-
-
-def main() -> None:
-    """`python -m sundog.benchmarks.cli`: the two commands without the rest of the command line."""
-    app = typer.Typer(no_args_is_help=True)
-    register(app)
-    try:
-        app()
-    except SundogError as problem:
-        _messages.print(f"error: {problem}", markup=False, highlight=False)
-        sys.exit(os.EX_USAGE)
-
-
-if __name__ == "__main__":
-    main()
+def _show_comparison(comparisons: list[Comparison]) -> None:
+    print_table(
+        "after against before",
+        [
+            {
+                "case": one.case,
+                "engine": one.engine,
+                "before": range_text(one.before),
+                "after": range_text(one.after),
+                "after / before": f"{one.ratio:.2f}",
+                "verdict": one.verdict.value,
+            }
+            for one in comparisons
+        ],
+    )

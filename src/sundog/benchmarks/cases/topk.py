@@ -15,24 +15,27 @@ _BY_FIRST = SameTop((0,))
 _SCATTERED, _SINGLE, _HITS = DataRef("lineitem"), DataRef("lineitem_single"), DataRef("hits")
 
 _PUBLISHED = {
-    "q1": _NARROW.format(limit=100),
-    "q2": _NARROW.format(limit=1000),
-    "q3": _WIDE.format(limit=100),
-    "q4": _WIDE.format(limit=1000),
+    "q1": (_NARROW.format(limit=100), "three columns, 100 rows"),
+    "q2": (_NARROW.format(limit=1000), "three columns, 1,000 rows"),
+    "q3": (_WIDE.format(limit=100), "all columns, 100 rows"),
+    "q4": (_WIDE.format(limit=1000), "all columns, 1,000 rows"),
 }
 
 
 def _grown(scale: int) -> list[Case]:
     data = DataRef("lineitem", scale)
     return [
-        Case(f"topk/grow-{scale}x-narrow", data, _PUBLISHED["q1"], _BY_FIRST, large=scale > 1),
-        Case(f"topk/grow-{scale}x-wide", data, _PUBLISHED["q3"], _BY_FIRST, large=scale > 1),
+        Case(f"topk/grow-{scale}x-{width}", data, sql, _BY_FIRST, large=scale > 1, about=about)
+        for width, (sql, about) in (("narrow", _PUBLISHED["q1"]), ("wide", _PUBLISHED["q3"]))
     ]
 
 
 CASES: list[Case] = [
-    *(Case(f"topk/{name}", _SCATTERED, sql, _BY_FIRST) for name, sql in _PUBLISHED.items()),
-    *(Case(f"topk/single-{name}", _SINGLE, sql, _BY_FIRST) for name, sql in _PUBLISHED.items()),
+    *(Case(f"topk/{name}", _SCATTERED, sql, _BY_FIRST, about=about) for name, (sql, about) in _PUBLISHED.items()),
+    *(
+        Case(f"topk/single-{name}", _SINGLE, sql, _BY_FIRST, about=f"one file, 300 row groups: {about}")
+        for name, (sql, about) in _PUBLISHED.items()
+    ),
     Case(
         "topk/where",
         _SCATTERED,
