@@ -288,7 +288,14 @@ def _in_set(node: Node, scope: Scope) -> Expr:
     (child,) = _children(node, scope, 1)
     members = node["hset"]
     _require(isinstance(members, list), Code.PLAN_VERSION, "the members of an IN list are not in the plan", node)
-    return In(child, tuple(internal_value(member, child.dtype) for member in members))
+    values = [internal_value(member, child.dtype) for member in members]
+    return In(child, tuple(sorted(values, key=_for_display)))
+
+
+def _for_display(value: Any) -> Any:
+    """A set has no order; explain wants one. NULL and NaN come last."""
+    unordered = value is None or value != value
+    return unordered, "" if unordered else value
 
 
 # --- strings ---------------------------------------------------------------------------------------------------------

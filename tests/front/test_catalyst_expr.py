@@ -1,0 +1,214 @@
+"""Golden Catalyst expressions -> sundog's, as text, without a JVM.
+
+`tests/plans/<version>/expr_GROUP.json` is what `tests/plans/record_expressions.py` recorded; `expr_GROUP.txt` beside it
+is what must come out: the expression and its type, or the reasons. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look
+at the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sundog.expr.nodes import Cast, Column, EvalMode, Literal
+from sundog.expr.printing import render
+from sundog.expr.zones import Zone
+from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS, Scope, translate
+from sundog.front.catalyst_json import Node, parse_plan
+from sundog.front.support import Code, Declined
+from sundog.types import TIMESTAMP, spark_name
+from tests.plans.record_expressions import GROUPS, SCHEMA
+
+FOLDERS = sorted(path for path in (Path(__file__).parent.parent / "plans").iterdir() if path.name[0].isdigit())
+CASES = [pytest.param(folder, group, id=f"{folder.name}-{group}") for folder in FOLDERS for group in GROUPS]
+
+
+def with_bytes(value: Any) -> Any:
+    """`{"hex": "01ff"}` as the bytes that jvm_fields fills in."""
+    if isinstance(value, dict) and set(value) == {"hex"}:
+        return bytes.fromhex(value["hex"])
+    if isinstance(value, dict):
+        return {key: with_bytes(inner) for key, inner in value.items()}
+    return [with_bytes(inner) for inner in value] if isinstance(value, list) else value
+
+
+def load(folder: Path, group: str) -> dict[str, list[dict[str, Any]]]:
+    entries = json.loads((folder / f"expr_{group}.json").read_text())
+    return {entry["sql"]: entry["nodes"] for entry in entries}
+
+
+def tree_of(nodes: list[dict[str, Any]]) -> Node:
+    tree = parse_plan(json.dumps(nodes))
+    for node in tree.walk():
+        for key, value in node.fields.items():
+            node.fields[key] = with_bytes(value)
+    return tree
+
+
+def scope_of(tree: Node, **settings: Any) -> Scope:
+    """All columns that the tree reads and that have a type; `i#7` under whatever id it was recorded with."""
+    names = {f"{n['name']}#{n['exprId']['id']}": n["name"] for n in tree.walk() if n.name == "AttributeReference"}
+    types = {name: SCHEMA.field(plain).type for name, plain in names.items() if plain in SCHEMA.names}
+    return Scope({name: dtype for name, dtype in types.items() if not pa.types.is_list(dtype)}, **settings)
+
+
+def outcome(sql: str, nodes: list[dict[str, Any]]) -> str:
+    tree = tree_of(nodes)
+    try:
+        expr = translate(tree, scope_of(tree))
+    except Declined as declined:
+        return "\n".join([sql, *(f"    declined {reason}" for reason in declined.reasons)])
+    text = render(expr)
+    for node in tree.walk():
+        if node.name == "AttributeReference":
+            text = text.replace(f"{node['name']}#{node['exprId']['id']}", node["name"])
+    return f"{sql}\n    {text} :: {spark_name(expr.dtype)}"
+
+
+@pytest.mark.parametrize(("folder", "group"), CASES)
+def test_golden(folder: Path, group: str) -> None:
+    entries = load(folder, group)
+    assert list(entries) == GROUPS[group], "record the expressions again"
+    text = "\n".join(outcome(sql, nodes) for sql, nodes in entries.items()) + "\n"
+    golden = folder / f"expr_{group}.txt"
+    if os.environ.get("SUNDOG_UPDATE_GOLDEN"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def test_everything_in_the_table_is_met_by_a_golden_expression() -> None:
+    met = {
+        node.name for group in GROUPS for nodes in load(FOLDERS[-1], group).values() for node in tree_of(nodes).walk()
+    }
+    # These stand around keys and sums that only aggregation makes, or in plans of other Spark versions.
+    made_elsewhere = {
+        "CheckOverflow",
+        "KnownFloatingPointNormalized",
+        "KnownNotNull",
+        "KnownNullable",
+        "MakeDecimal",
+        "NormalizeNaNAndZero",
+        "PromotePrecision",
+        "UnscaledValue",
+    }
+    assert set(SUPPORTED_EXPRESSIONS) - met <= made_elsewhere
+
+
+def recorded(sql: str) -> list[dict[str, Any]]:
+    for group in GROUPS:
+        entries = load(FOLDERS[-1], group)
+        if sql in entries:
+            return copy.deepcopy(entries[sql])
+    raise KeyError(sql)
+
+
+def declined_codes(nodes: list[dict[str, Any]], **settings: Any) -> list[Code]:
+    tree = tree_of(nodes)
+    with pytest.raises(Declined) as declined:
+        translate(tree, scope_of(tree, **settings))
+    return [reason.code for reason in declined.value.reasons]
+
+
+@pytest.mark.parametrize(
+    ("sql", "field"),
+    [("i + 1", "evalContext"), ("cast(l as int)", "evalMode"), ("s like 'a_c'", "escapeChar"), ("-i", "failOnError")],
+)
+@pytest.mark.parametrize("value", [None, "FUTURE_MODE"])
+def test_a_mode_of_unknown_form_declines(sql: str, field: str, value: Any) -> None:
+    nodes = recorded(sql)
+    for node in nodes:
+        if field in node:
+            node[field] = value
+    assert declined_codes(nodes) == [Code.PLAN_VERSION]
+
+
+def test_a_long_in_list_without_its_members_declines() -> None:
+    nodes = recorded("s in ('a','b','c','d','e','f','g','h','i','j','null',null)")
+    for node in nodes:
+        if "hset" in node:
+            node["hset"] = None
+    assert declined_codes(nodes) == [Code.PLAN_VERSION]
+
+
+@pytest.mark.parametrize("group", list(GROUPS))
+def test_a_missing_field_declines_instead_of_crashing(group: str) -> None:
+    for sql, complete in load(FOLDERS[-1], group).items():
+        scope = scope_of(tree_of(complete))
+        for number, node in enumerate(complete):
+            for field in set(node) - {"class", "num-children"}:
+                nodes = copy.deepcopy(complete)
+                del nodes[number][field]
+                assert_translates_or_declines(nodes, scope, f"{sql} without {field}")
+
+
+def assert_translates_or_declines(nodes: list[dict[str, Any]], scope: Scope, what: str) -> None:
+    try:
+        result: Any = translate(tree_of(nodes), scope).dtype
+    except Declined as declined:
+        result = declined.reasons
+    assert result, what
+
+
+def test_a_column_that_is_not_below_declines() -> None:
+    with pytest.raises(Declined) as declined:
+        translate(tree_of(recorded("i + 1")), Scope({}))
+    assert declined.value.reasons[0].code is Code.PLAN_VERSION
+
+
+def test_all_reasons_of_a_tree_are_gathered() -> None:
+    codes = declined_codes(recorded("rand() > 0.5 and s rlike 'a' and i > 1"))
+    assert codes == [Code.NONDETERMINISTIC, Code.UNKNOWN_EXPRESSION]
+
+
+def test_case_mapping_without_icu_declines() -> None:
+    assert declined_codes(recorded("upper(s)"), icu_case_mapping=False) == [Code.UNKNOWN_EXPRESSION]
+
+
+def zoned(sql: str, zone: str) -> list[dict[str, Any]]:
+    nodes = recorded(sql)
+    for node in nodes:
+        if "timeZoneId" in node:
+            node["timeZoneId"] = zone
+    return nodes
+
+
+def test_a_zone_whose_rules_are_unknown_declines() -> None:
+    assert declined_codes(zoned("hour(ts)", "Europe/Berlin")) == [Code.UNKNOWN_EXPRESSION]
+    assert declined_codes(recorded("ts in (timestamp'2020-01-01 00:00:00', timestamp'2020-01-02 00:00:00')"), zone="Moon/Sea") == [Code.UNKNOWN_EXPRESSION]  # fmt: skip
+
+
+SUMMER = Zone("Test/Zone", 3600, ((1_585_443_600, 3600, 7200), (1_603_587_600, 7200, 3600)))  # Berlin's 2020
+
+
+def literal(text: str, dtype: str, zone: Zone) -> Any:
+    nodes = [{"class": "x.Literal", "num-children": 0, "value": text, "dataType": dtype}]
+    return translate(parse_plan(json.dumps(nodes)), Scope({}, zone.name, {zone.name: zone}))
+
+
+def test_timestamps_are_read_in_the_sessions_zone() -> None:
+    assert literal("2020-07-01 00:00:00.5", "timestamp", SUMMER) == Literal(1_593_554_400_500_000, TIMESTAMP)
+    assert literal("2020-01-01 00:00:00", "timestamp", SUMMER) == Literal(1_577_833_200_000_000, TIMESTAMP)
+
+
+def test_a_timestamp_that_clocks_showed_twice_declines() -> None:
+    with pytest.raises(Declined, match="twice"):
+        literal("2020-10-25 02:30:00", "timestamp", SUMMER)
+    assert literal("2020-10-25 03:00:00", "timestamp", SUMMER).value == 1_603_591_200_000_000
+
+
+def test_casts_carry_mode_and_zone() -> None:
+    tree = tree_of(recorded("try_cast(l as tinyint)"))
+    expr = translate(tree, scope_of(tree))
+    assert isinstance(expr, Cast)
+    assert expr.mode is EvalMode.TRY
+    tree = tree_of(zoned("cast(ts as date)", SUMMER.name))
+    expr = translate(tree, scope_of(tree, zones={SUMMER.name: SUMMER}))
+    assert isinstance(expr, Cast)
+    assert isinstance(expr.child, Column)
+    assert expr.zone == SUMMER
