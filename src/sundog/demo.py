@@ -284,7 +284,7 @@ class _Stage:
             self._progress.remove_task(line)
 
     def say(self, text: str, style: str = "") -> None:
-        self._console.print(Padding(text, (0, 0, 0, 2)), style=style)
+        self._console.print(Padding(text, (0, 0, 0, 2), expand=False), style=style)
 
     def heading(self, number: int, text: str) -> None:
         self._console.print()
@@ -300,7 +300,9 @@ class _Stage:
 
     def introduce(self, number: int, query: DemoQuery) -> None:
         self.heading(number, f"{query.name}: {query.question}")
-        self._console.print(Padding(Syntax(query.sql, "sql", background_color="default", word_wrap=True), (0, 0, 1, 2)))
+        self._console.print(
+            Padding(Syntax(query.sql, "sql", background_color="default", word_wrap=True), (0, 0, 1, 2), expand=False)
+        )
         self.say(f"[bold]Plain Spark[/] {escape(query.spark_does)}.")
         self.say(f"[bold]sundog[/] {escape(query.sundog_does)}.")
         self._console.print()
@@ -334,7 +336,7 @@ class _Stage:
             table.add_column(outcome.query.name, justify="right", header_style="bold")
         for label, cells in table_rows(outcomes):
             table.add_row(label, *map(escape, cells))
-        self._console.print(Padding(table, (0, 0, 0, 2)))
+        self._console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
     def farewell(self, outcomes: list[Outcome], report: Path) -> None:
         self._console.print()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FILES = 8
 ROW_GROUPS_PER_FILE = 8
 MICROSECONDS_APART = 20_000
+_TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 _START = 1_772_323_200_000_000  # 2026-03-01 00:00:00 UTC
 _SHUFFLED_BITS = 12  # rows are out of order within blocks of 4096
 _WANTED_PER_ROW_GROUP = 6
@@ -72,10 +73,18 @@ class DemoQuery:
 
 
 def write_events(session: SparkSession, rows: int, path: Path) -> None:
-    """The table as Parquet: `FILES` files of `ROW_GROUPS_PER_FILE` row groups."""
+    """The table as Parquet: `FILES` files of `ROW_GROUPS_PER_FILE` row groups.
+
+    Times are stored in microseconds. Spark's default is INT96, an old type for which no file has minimum and maximum.
+    """
     per_row_group = max(1, -(-rows // (FILES * ROW_GROUPS_PER_FILE)))
-    writer = events(session, rows).write.mode("overwrite")
-    writer.option("parquet.block.row.count.limit", per_row_group).parquet(str(path))
+    before = session.conf.get(_TIMESTAMP_TYPE)
+    session.conf.set(_TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
+    try:
+        writer = events(session, rows).write.mode("overwrite")
+        writer.option("parquet.block.row.count.limit", per_row_group).parquet(str(path))
+    finally:
+        session.conf.set(_TIMESTAMP_TYPE, before)
 
 
 def events(session: SparkSession, rows: int) -> DataFrame:
@@ -119,7 +128,7 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
     return (
         DemoQuery(
             "top-k",
-            "Which were the 20 latest big purchases before a certain moment?",
+            "What were the 20 latest big purchases before a given moment?",
             "reads all columns of every file that the filter leaves, keeps 20 rows of each task and throws the rest away",
             "reads the most promising pieces of the files first, and leaves out every piece whose minimum and maximum "
             "show that it cannot hold a later purchase than the 20 it already has",
@@ -141,7 +150,7 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
         ),
         DemoQuery(
             "group-by",
-            "How many events and how much money for each customer and search phrase? (There are very many.)",
+            "How much did each customer spend on each search phrase?",
             "looks up every single row in a hash table of the JVM, and moves the groups row by row",
             "groups whole columns at a time in pieces that fit the processor's cache, moves them as columns, and does "
             "without the first phase where it would not make the rows fewer",
