@@ -11,15 +11,8 @@ from typing import Any
 
 import pytest
 
-from sundog.progress import (
-    LiveProgress,
-    NotebookProgress,
-    NullProgress,
-    ProgressSink,
-    TerminalProgress,
-    progress_sink,
-    spark_progress,
-)
+from sundog.progress import LiveProgress, NotebookProgress, TerminalProgress, progress_sink
+from sundog.runtime.progress import NullProgress, ProgressSink, spark_progress
 
 
 class Recorder(LiveProgress):

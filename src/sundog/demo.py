@@ -31,11 +31,11 @@ from sundog.benchmarks.cases.model import SameRows
 from sundog.demo_events import FILES, DemoQuery, queries, write_events
 from sundog.errors import SundogError
 from sundog.machine import usable_cores
-from sundog.progress import ProgressSink, spark_progress
 from sundog.report.headline import summary
 from sundog.report.html import Section, Timing, write_report
 from sundog.report.wording import bytes_text, count_text, ratio_text, seconds_text
 from sundog.run import Run
+from sundog.runtime.progress import ProgressSink, spark_progress
 
 if TYPE_CHECKING:
     import pyarrow as pa

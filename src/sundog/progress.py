@@ -1,64 +1,28 @@
-"""Tells people who wait what a long action is doing: stage by stage, task by task.
+"""Shows people who wait what a long action is doing: in a terminal, in a notebook, or not at all.
 
-Whatever runs tasks is given a `ProgressSink` and knows nothing of screens. Nothing is shown for the first second, so a
-fast query stays silent; what is shown goes to standard error or into the notebook's cell and is removed at the end, so it
-never mixes with a result.
-
-    progress = progress_sink(settings.progress_enabled)
-    progress.start("TopK search", tasks=8)
-    ...                                            # progress.advance() whenever a task is done, from any thread
-    with spark_progress(session, progress, "Exchange"):
-        ...                                        # Spark jobs of this thread
-    progress.finish()
+Nothing is shown for the first second, so a fast query stays silent; what is shown goes to standard error or into the
+notebook's cell and is removed at the end, so it never mixes with a result. The runtimes report to a `ProgressSink` and do
+not know which kind it is.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from abc import abstractmethod
+from collections.abc import Callable
 from html import escape
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
+from sundog.runtime.progress import NullProgress, ProgressSink
+
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from rich.progress import Progress, TaskID
 
 SHOW_AFTER_SECONDS = 1.0
 _REFRESH_SECONDS = 0.25
-
-
-class ProgressSink(ABC):
-    """Where progress is reported. All methods may be called from any thread, and cost next to nothing."""
-
-    @abstractmethod
-    def start(self, label: str, tasks: int) -> None:
-        """A stage of `tasks` tasks begins; the one before it, if any, is over. 0 tasks: nobody knows how many."""
-
-    @abstractmethod
-    def advance(self, count: int = 1) -> None:
-        """`count` more tasks of the stage are done."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """The action is over, well or not. Twice is as good as once; `start` may follow and begins anew."""
-
-
-class NullProgress(ProgressSink):
-    """Nobody is looking."""
-
-    def start(self, label: str, tasks: int) -> None:
-        pass
-
-    def advance(self, count: int = 1) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
 
 
 class LiveProgress(ProgressSink):
@@ -214,56 +178,3 @@ def _notebook_display() -> Callable[..., Any] | None:
     from IPython.display import display  # type: ignore[import-not-found]
 
     return display  # type: ignore[no-any-return]
-
-
-@contextmanager
-def spark_progress(session: SparkSession, sink: ProgressSink, label: str) -> Iterator[None]:
-    """Report the Spark tasks of all jobs that this thread starts inside the block.
-
-    Spark runs them, so its status tracker is asked from a thread, four times a second. The jobs are found by a tag of
-    their own: a job group would replace the user's.
-    """
-    if isinstance(sink, NullProgress):
-        yield
-        return
-    context = session.sparkContext
-    tag = f"sundog-{uuid4().hex}"
-    stop = threading.Event()
-    watcher = threading.Thread(
-        target=_watch, args=(context, tag, sink, label, stop), name="sundog-progress", daemon=True
-    )
-    context.addJobTag(tag)
-    sink.start(label, 0)
-    watcher.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        watcher.join()
-        context.removeJobTag(tag)
-
-
-def _watch(context: Any, tag: str, sink: ProgressSink, label: str, stop: threading.Event) -> None:
-    tracker = context._jsc.sc().statusTracker()
-    known = (0, 0)
-    while not stop.wait(_REFRESH_SECONDS):
-        seen = _tasks_of(tracker, tag)
-        if seen[0] != known[0]:
-            sink.start(label, seen[0])
-            sink.advance(seen[1])
-        elif seen[1] != known[1]:
-            sink.advance(seen[1] - known[1])
-        known = seen
-
-
-def _tasks_of(tracker: Any, tag: str) -> tuple[int, int]:
-    """Tasks there are, and tasks done, in the stages that Spark has started by now."""
-    tasks = done = 0
-    for job in tracker.getJobIdsForTag(tag):
-        info = tracker.getJobInfo(job)
-        for stage in info.get().stageIds() if info.isDefined() else ():
-            found = tracker.getStageInfo(stage)
-            if found.isDefined() and found.get().submissionTime() > 0:  # else it waits, or its result is there already
-                tasks += found.get().numTasks()
-                done += found.get().numCompletedTasks()
-    return tasks, done

@@ -1,0 +1,104 @@
+"""Where runtimes report what they have done so far. They know this interface, and nothing of terminals and notebooks.
+
+sink.start("TopK search", tasks=8)
+...                                            # sink.advance() whenever a task is done, from any thread
+with spark_progress(session, sink, "Exchange"):
+    ...                                        # Spark jobs of this thread
+sink.finish()
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ASK_EVERY_SECONDS = 0.25
+
+
+class ProgressSink(ABC):
+    """Where progress is reported. All methods may be called from any thread, and cost next to nothing."""
+
+    @abstractmethod
+    def start(self, label: str, tasks: int) -> None:
+        """A stage of `tasks` tasks begins; the one before it, if any, is over. 0 tasks: nobody knows how many."""
+
+    @abstractmethod
+    def advance(self, count: int = 1) -> None:
+        """`count` more tasks of the stage are done."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """The action is over, well or not. Twice is as good as once; `start` may follow and begins anew."""
+
+
+class NullProgress(ProgressSink):
+    """Nobody is looking."""
+
+    def start(self, label: str, tasks: int) -> None:
+        pass
+
+    def advance(self, count: int = 1) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+@contextmanager
+def spark_progress(session: SparkSession, sink: ProgressSink, label: str) -> Iterator[None]:
+    """Report the Spark tasks of all jobs that this thread starts inside the block.
+
+    Spark runs them, so its status tracker is asked from a thread, four times a second. The jobs are found by a tag of
+    their own: a job group would replace the user's.
+    """
+    if isinstance(sink, NullProgress):
+        yield
+        return
+    context = session.sparkContext
+    tag = f"sundog-{uuid4().hex}"
+    stop = threading.Event()
+    watcher = threading.Thread(
+        target=_watch, args=(context, tag, sink, label, stop), name="sundog-progress", daemon=True
+    )
+    context.addJobTag(tag)
+    sink.start(label, 0)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+        context.removeJobTag(tag)
+
+
+def _watch(context: Any, tag: str, sink: ProgressSink, label: str, stop: threading.Event) -> None:
+    tracker = context._jsc.sc().statusTracker()
+    known = (0, 0)
+    while not stop.wait(_ASK_EVERY_SECONDS):
+        seen = _tasks_of(tracker, tag)
+        if seen[0] != known[0]:
+            sink.start(label, seen[0])
+            sink.advance(seen[1])
+        elif seen[1] != known[1]:
+            sink.advance(seen[1] - known[1])
+        known = seen
+
+
+def _tasks_of(tracker: Any, tag: str) -> tuple[int, int]:
+    """Tasks there are, and tasks done, in the stages that Spark has started by now."""
+    tasks = done = 0
+    for job in tracker.getJobIdsForTag(tag):
+        info = tracker.getJobInfo(job)
+        for stage in info.get().stageIds() if info.isDefined() else ():
+            found = tracker.getStageInfo(stage)
+            if found.isDefined() and found.get().submissionTime() > 0:  # else it waits, or its result is there already
+                tasks += found.get().numTasks()
+                done += found.get().numCompletedTasks()
+    return tasks, done
