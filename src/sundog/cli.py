@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import sundog
+from sundog import demo
 from sundog.benchmarks import cli as benchmarks
 from sundog.commands import docs, doctor, query
 from sundog.commands.output import err, out
@@ -66,7 +67,7 @@ def options(
     """Options of every subcommand."""
 
 
-for command in (query, benchmarks, doctor, docs):
+for command in (demo, query, benchmarks, doctor, docs):
     command.register(app)
 
 if __name__ == "__main__":
