@@ -52,25 +52,23 @@ class FirstPhase:
 
     def _take(self, rows: Rows) -> Iterator[Chunk]:
         if self._probe.skipping:
-            self._context.metrics.add("partial_aggregation_skipped", rows.length)
             self._probe.skipped(rows.length)
-            yield from self._pass_on(self._single_groups(rows))
+            yield from self._pass_on(rows)
             return
         grouped = group_rows_once(self._layout, rows.keys, rows.calls, rows.length)
         if self._layout.keys:
             self._probe.grouped(rows.length, grouped.count)
         if self._probe.skipping:  # not the few groups that were made: rows all of one kind are cheaper to merge
-            yield from self._pass_on(self._single_groups(rows))
+            yield from self._pass_on(rows)
         else:
             self._pending.add(grouped.states())
             if self._pending.rows >= self._merge_at:
                 yield from self._merge_pending()
 
     def finish(self) -> Iterator[Chunk]:
-        if len(self._pending.chunks) > 1:
+        if not self._passing.rows and len(self._pending.chunks) > 1:
             self._merge()
-        yield from self._emit(self._pending.drain())
-        yield from self._combine_passing()
+        yield from self._combine([*self._passing.drain(), *self._pending.drain()])
 
     def _single_groups(self, rows: Rows) -> Chunk:
         states = []
@@ -88,21 +86,27 @@ class FirstPhase:
     def _merge_pending(self) -> Iterator[Chunk]:
         before = self._merge()
         if 2 * self._pending.rows > before or self._pending.rows > MOST_PENDING_ROWS:
-            yield from self._emit(self._pending.drain())
+            yield from self._send(self._pending.drain())
             self._merge_at = FEWEST_PENDING_ROWS
         else:
             self._merge_at = max(FEWEST_PENDING_ROWS, 4 * self._pending.rows)
 
-    def _pass_on(self, chunk: Chunk) -> Iterator[Chunk]:
-        if self._combine_rows == 0:
-            yield from self._emit([chunk])
-            return
-        self._passing.add(chunk)
-        if self._passing.rows >= self._combine_rows:
-            yield from self._combine_passing()
+    def _pass_on(self, rows: Rows) -> Iterator[Chunk]:
+        self._context.metrics.add("partial_aggregation_skipped", rows.length)
+        yield from self._send([self._single_groups(rows)])
 
-    def _combine_passing(self) -> Iterator[Chunk]:
-        chunks = self._passing.drain()
+    def _send(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Emit, or gather first where sending is expensive."""
+        if self._combine_rows == 0:
+            yield from self._emit(chunks)
+            return
+        for chunk in chunks:
+            self._passing.add(chunk)
+        if self._passing.rows >= self._combine_rows:
+            yield from self._combine(self._passing.drain())
+
+    def _combine(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Send chunks on, merged if that makes them much fewer rows."""
         if len(chunks) > 1 and self._estimated_share(chunks) < _WORTH_MERGING:
             chunks = [merge_chunks(self._layout, chunks).states()]
         yield from self._emit(chunks)

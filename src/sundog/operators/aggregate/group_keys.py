@@ -234,10 +234,14 @@ class KeyEncoder:
         firsts: list[tuple[int, ...]] = []
         used = 0
         for at, dtype in enumerate(layout.dtypes):
-            own, places = shared_blocks([keys[at] for keys in chunks]) if is_text(dtype) else ((), [0] * len(chunks))
-            firsts.append(tuple(used + place for place in places))
-            blocks.append(own)
-            used += len(own)
+            if is_text(dtype):
+                own, places = shared_blocks([keys[at] for keys in chunks])
+                firsts.append(tuple(used + place for place in places))
+                blocks.append(own)
+                used += len(own)
+            else:
+                firsts.append((0,) * len(chunks))
+                blocks.append(())
         return cls(layout, any(has_nulls(keys) for keys in chunks), tuple(blocks), tuple(firsts))
 
     @property

@@ -212,6 +212,8 @@ class Spread:
 
 def spread_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, partitions: int) -> list[tuple[int, Chunk]]:
     """Partial groups by hash of their keys: (partition, its rows) for each partition that has any."""
+    if not chunks:
+        return []
     encoder, encoded = encode_chunks(layout, chunks)
     spread = Spread.of(encoder, encoded, level, partitions)
     return spread.pieces(spread.chunk(layout, chunks, spread.hashes([part.hashes for part in encoded])))

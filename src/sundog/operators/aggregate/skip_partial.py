@@ -9,7 +9,7 @@ reduce (sorted input, a hot key that comes late) is noticed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PROBE_ROWS = 1 << 16
 FIRST_PAUSE_ROWS = 1 << 20
@@ -19,7 +19,7 @@ FIRST_PAUSE_ROWS = 1 << 20
 class SkipProbe:
     skip_ratio: float
     _left: int = 0
-    _pause: int = FIRST_PAUSE_ROWS
+    _pause: int = field(default_factory=lambda: FIRST_PAUSE_ROWS)
     _rows: int = 0
     _groups: int = 0
     _trusted: bool = False

@@ -1,0 +1,130 @@
+"""Runs an aggregation's phases as a runtime would, in one thread; and compares results with the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.metrics import Metrics
+from sundog.operators.aggregate import first_phase, grouping, inputs, merging, skip_partial
+from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.context import MemoryBudget, TaskContext
+from tests.operators.aggregate.reference import OVERFLOW, Row, python_values, same_key
+
+HUGE = 1 << 40
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How an aggregation is run. Small figures make small data take the ways of large data."""
+
+    partitions: int = 3
+    in_process: bool = True
+    memory: int = HUGE
+    batch_rows: int = 1 << 18
+    probe_rows: int = 1 << 16
+    bucket_bytes: int = 1 << 19
+    part_rows: int = 1 << 21
+    pending_rows: int = 1 << 17
+
+
+USUAL = Setup()
+
+
+@contextmanager
+def small_figures(setup: Setup) -> Iterator[None]:
+    with ExitStack() as stack:
+        for module, name, value in (
+            (inputs, "MOST_ROWS", setup.batch_rows),
+            (inputs, "FEWEST_ROWS", min(inputs.FEWEST_ROWS, setup.batch_rows)),
+            (skip_partial, "PROBE_ROWS", setup.probe_rows),
+            (first_phase, "PROBE_ROWS", setup.probe_rows),
+            (skip_partial, "FIRST_PAUSE_ROWS", 4 * setup.probe_rows),
+            (first_phase, "FEWEST_PENDING_ROWS", setup.pending_rows),
+            (grouping, "_BUCKET_BYTES", setup.bucket_bytes),
+            (merging, "_PART_ROWS", setup.part_rows),
+        ):
+            stack.enter_context(patch.object(module, name, value))
+        yield
+
+
+def run_phases(
+    keys: Sequence[NamedExpr],
+    calls: Sequence[AggregateCall],
+    tasks: Sequence[Sequence[pa.RecordBatch]],
+    setup: Setup = USUAL,
+    spill_root: Path | None = None,
+) -> tuple[pa.Table, Metrics]:
+    """The result of all tasks of the last phase, and what was counted."""
+    metrics = Metrics()
+    phases = aggregate_phases(tuple(keys), tuple(calls), setup.partitions, in_process=setup.in_process)
+    inputs_of_tasks: list[list[pa.RecordBatch]] = [list(batches) for batches in tasks]
+    results: list[pa.RecordBatch] = []
+    with small_figures(setup):
+        for phase in phases:
+            partitions = phase.partitioner.partitions if phase.partitioner else 0
+            outputs: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
+            for number, batches in enumerate(inputs_of_tasks):
+                context = TaskContext(number, memory=MemoryBudget(setup.memory))
+                context.spill_root = None if spill_root is None else str(spill_root)
+                try:
+                    made = phase.operator.run(iter(batches), context)
+                    if phase.partitioner is None:
+                        results += list(made)
+                    else:
+                        for target, batch in phase.partitioner.split(made, context):
+                            assert batch.schema == phase.partitioner.schema
+                            outputs[target].append(batch if setup.in_process else through_ipc(batch))
+                finally:
+                    context.close()
+                metrics.merge(context.metrics)
+            inputs_of_tasks = outputs
+    table = pa.Table.from_batches(results, phases[-1].operator.schema)
+    table.validate(full=True)
+    return table, metrics
+
+
+def through_ipc(batch: pa.RecordBatch) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    with pa.ipc.open_stream(sink.getvalue()) as reader:
+        return reader.read_next_batch()
+
+
+def rows_by_key(table: pa.Table, keys: int) -> dict[Row, Row]:
+    columns = [python_values(column.combine_chunks()) for column in table.columns]
+    rows = {}
+    for row in zip(*columns, strict=True):
+        key = tuple(map(same_key, row[:keys]))
+        assert key not in rows, f"the group {key} came twice"
+        rows[key] = row[keys:]
+    return rows
+
+
+def assert_same_results(
+    got: dict[Row, Row], expected: dict[Row, Row], calls: Sequence[AggregateCall], scale: float = 1.0
+) -> None:
+    """`scale` is the size of the summands: a sum that cancels is as exact as its summands are."""
+    assert got.keys() == expected.keys()
+    for key, row in expected.items():
+        for call, value, wanted in zip(calls, got[key], row, strict=True):
+            assert matches(value, wanted, scale), f"{call.function} of group {key}: {value!r}, expected {wanted!r}"
+
+
+def matches(value: Any, wanted: Any, scale: float) -> bool:
+    if isinstance(wanted, set):
+        return same_key(value) in wanted
+    if isinstance(wanted, float) and value is not None:
+        if math.isnan(wanted):
+            return math.isnan(value)
+        return value == wanted or abs(value - wanted) <= 1e-12 * max(abs(wanted), scale)
+    return bool(value == wanted and wanted != OVERFLOW)
