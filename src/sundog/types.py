@@ -69,3 +69,15 @@ def spark_name(dtype: pa.DataType) -> str:
     if dtype.equals(DAY_TIME_INTERVAL):
         return "interval day to second"
     return str(dtype)
+
+
+def spark_json(dtype: pa.DataType) -> str:
+    """The inverse of `arrow_type`."""
+    for name, arrow in _SIMPLE.items():
+        if dtype.equals(arrow):
+            return name
+    if pa.types.is_decimal(dtype):
+        return f"decimal({dtype.precision},{dtype.scale})"
+    if dtype.equals(DAY_TIME_INTERVAL):
+        return "interval day to second"
+    raise TypeError(f"{dtype} is not one of sundog's types")

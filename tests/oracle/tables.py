@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,6 @@ def write_files(table: pa.Table, folder: Path, files: int = 3, row_group_size: i
     """The table in several files of several row groups each."""
     folder.mkdir(parents=True, exist_ok=True)
     cuts = np.linspace(0, table.num_rows, files + 1).astype(int)
-    for number, (low, high) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for number, (low, high) in enumerate(pairwise(cuts)):
         pq.write_table(table.slice(low, high - low), folder / f"part-{number}.parquet", row_group_size=row_group_size)
     return folder

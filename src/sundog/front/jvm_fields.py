@@ -5,7 +5,7 @@ casts, the escape character of LIKE, the set of a long IN list, the bytes of a b
 `try_add(a, b)` look the same, so those nodes are looked up one by one and the fields are written into the parsed tree:
 
     Add, Sum, ...   evalContext   "ANSI", "LEGACY" or "TRY"; and dataType, the result type as JSON
-    Cast            evalMode      the same three
+    Cast            evalMode      the same three; Average likewise, with dataType
     Like            escapeChar    one character
     InSet           hset          a list of texts, None for NULL; dates and times as Catalyst's integers
     Literal         value         bytes, for a binary constant
@@ -23,7 +23,7 @@ from sundog.front.catalyst_json import Node
 def is_incomplete(expression: Node) -> bool:
     """Whether the JSON left out something of this expression that its meaning depends on."""
     match expression.name:
-        case "Cast":
+        case "Cast" | "Average":
             return expression.get("evalMode") is None
         case "Like":
             return expression.get("escapeChar") is None
@@ -41,6 +41,9 @@ def complete(expression: Node, jexpression: Any) -> None:
     match expression.name:
         case "Cast":
             fields["evalMode"] = jexpression.evalMode().toString()
+        case "Average":
+            fields["evalMode"] = jexpression.evalMode().toString()
+            fields["dataType"] = json.loads(jexpression.dataType().json())
         case "Like":
             fields["escapeChar"] = str(jexpression.escapeChar())
         case "InSet":

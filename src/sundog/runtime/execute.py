@@ -17,9 +17,7 @@ import pyarrow as pa
 from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.metrics import Metrics
-from sundog.operators.aggregate.final import FinalAggregate
-from sundog.operators.aggregate.hash_partition import HashPartition
-from sundog.operators.aggregate.partial import PartialAggregate
+from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import scan_tasks
 from sundog.operators.topk import TopKOperator
@@ -202,10 +200,12 @@ class _Builder:
     def _aggregate(self, plan: TwoPhaseAggregate) -> Flow:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
-        partial = PartialAggregate(plan.keys, plan.aggregates, on_threads)
-        partitions = self._runtime.parallelism * FINAL_TASKS_PER_SLOT if plan.keys else 1
-        exchanged = self.flow(plan.child).then(partial).exchange(HashPartition(partial.layout, partitions))
-        return exchanged.then(FinalAggregate(plan.keys, plan.aggregates, on_threads))
+        partitions = self._runtime.parallelism * FINAL_TASKS_PER_SLOT
+        flow = self.flow(plan.child)
+        for phase in aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads):
+            flow = flow.then(phase.operator)
+            flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
+        return flow
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):
