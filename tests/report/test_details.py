@@ -116,3 +116,8 @@ def test_details_are_found_alone_and_in_lists() -> None:
     aggregate = AggregateDetails("b", 1, 1, 0, 1, 1, 1)
     assert shape_details({"topk": topk, "aggregate": [aggregate], "other": KeyPoint(0, "")}) == [topk, aggregate]
     assert shape_details({}) == []
+
+
+def test_details_may_be_made_when_they_are_drawn() -> None:
+    topk = TopKDetails("a", 1)
+    assert shape_details({"topk": lambda: topk, "window": [lambda: None]}) == [topk]

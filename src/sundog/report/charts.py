@@ -161,6 +161,7 @@ _STATE_KIND = {
     RowGroupState.PRUNED_INITIAL_THRESHOLD: "initial",
     RowGroupState.PRUNED_DYNAMIC: "dynamic",
     RowGroupState.NEVER_REACHED: "never",
+    RowGroupState.HANDED_OUT: "given",
 }
 
 

@@ -11,6 +11,9 @@ key. The runtime fills one of the records below while it works and puts it into 
 
 A key may be of any orderable type, so a value comes to the picture as a `KeyPoint`: a position, and the text that people
 see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such.
+
+Most runs are never drawn, and a query must not wait for a picture: instead of a record, a function that makes it may be
+left, and is called when a report is written.
 """
 
 from __future__ import annotations
@@ -43,6 +46,8 @@ class RowGroupState(Enum):
     PRUNED_INITIAL_THRESHOLD = "pruned by the initial threshold"
     PRUNED_DYNAMIC = "pruned dynamically"
     NEVER_REACHED = "never reached"
+    HANDED_OUT = "handed to a task"
+    """An executor's task judged it by itself, and read or skipped it. How many it skipped is in the metrics."""
 
 
 @dataclass(frozen=True)
@@ -166,12 +171,13 @@ ShapeDetails = TopKDetails | WindowDetails | AggregateDetails
 
 
 def shape_details(details: Mapping[str, Any]) -> list[ShapeDetails]:
-    """The pictures that a run can show. An entry of `Run.details` is one record or a list of them."""
+    """The pictures that a run can show. An entry of `Run.details` is a record, a function that makes one, or a list."""
     found: list[ShapeDetails] = []
     for value in details.values():
         for each in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(each, ShapeDetails):
-                found.append(each)
+            made = each() if callable(each) else each
+            if isinstance(made, ShapeDetails):
+                found.append(made)
     return found
 
 

@@ -1,0 +1,104 @@
+"""A finished top-k as the report draws it: every row group on the axis of the sort key, with its fate.
+
+Made when a report is written and not before: a query of a few milliseconds must not pay for a picture that nobody looks
+at. What the search has to leave behind for it is a list of decisions, one append per row group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sundog.expr.printing import render_order
+from sundog.expr.ranks import Rank, array_of_ranks
+from sundog.expr.threshold import Threshold
+from sundog.operators.topk_scan import TopKPlan
+from sundog.parquet.bounds import expression_bounds
+from sundog.parquet.pruning import Verdict
+from sundog.parquet.row_group_pruner import Candidate, best_place
+from sundog.parquet.statistics import FileStatistics
+from sundog.report.details import KeyAxis, RowGroupMark, RowGroupState, ThresholdStep, TopKDetails
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about a row group, (file, row group), and by which bar. In the order of time."""
+
+    position: tuple[int, int]
+    state: RowGroupState
+    threshold: Threshold
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    candidate: Candidate
+    low: Rank | None
+    high: Rank | None
+    is_skipped: bool
+
+
+def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
+    """Row groups in the order of the queue; those that the WHERE ruled out stand where their bounds would put them."""
+    order = plan.spec.order
+    dtype = order[0].expr.dtype
+    groups = _row_groups(plan)
+    ranks = [rank for group in groups for rank in (group.low, group.high)]
+    values = _values([*ranks, *(decision.threshold.lead for decision in decisions)], dtype)
+    lows, highs, bars = values[: len(ranks) : 2], values[1 : len(ranks) : 2], values[len(ranks) :]
+    axis = KeyAxis([*lows, *highs])
+    fates = {decision.position: decision.state for decision in decisions}
+    marks = []
+    for group, low, high in zip(groups, lows, highs, strict=True):
+        position = group.candidate.position
+        state = (
+            RowGroupState.PRUNED_STATISTICS if group.is_skipped else fates.get(position, RowGroupState.NEVER_REACHED)
+        )
+        path = plan.access.relation.files[position[0]].path
+        name = path.rsplit("/", 1)[-1]
+        marks.append(RowGroupMark(name, position[1], group.candidate.rows, state, axis.point(low), axis.point(high)))
+    place = {group.candidate.position: number for number, group in enumerate(groups)}
+    steps = _steps(decisions, bars, place, axis)
+    return TopKDetails(render_order(order), plan.spec.k, order[0].descending, axis.scale, tuple(marks), tuple(steps))
+
+
+def _row_groups(plan: TopKPlan) -> list[_RowGroup]:
+    key = plan.spec.order[0]
+    found = []
+    for number, layout, verdicts in plan.access.opened():
+        statistics = FileStatistics(layout)
+        bounds = expression_bounds(key.expr, statistics)
+        for slot in range(len(statistics)):
+            best = best_place(bounds, slot, key)
+            candidate = Candidate(number, slot, int(statistics.rows[slot]), False, best, False)
+            is_skipped = bool(verdicts[slot] == Verdict.SKIP)
+            found.append(_RowGroup(candidate, bounds.low[slot], bounds.high[slot], is_skipped))
+    return sorted(found, key=lambda group: group.candidate.sort_key())
+
+
+def _steps(
+    decisions: Sequence[Decision], bars: Sequence[Any], place: dict[tuple[int, int], int], axis: KeyAxis
+) -> list[ThresholdStep]:
+    """Where the bar moved. A bar at NULL has no place on the axis and is left out."""
+    steps: list[ThresholdStep] = []
+    generation = -1
+    for decision, bar in zip(decisions, bars, strict=True):
+        if not decision.threshold.bounded or decision.threshold.generation == generation:
+            continue
+        generation = decision.threshold.generation
+        value = axis.point(bar)
+        if value is not None and decision.position in place:
+            steps.append(ThresholdStep(place[decision.position], value))
+    return steps
+
+
+def _values(ranks: Sequence[Rank | None], dtype: pa.DataType) -> list[Any]:
+    """Ranks as values for people; all of them as the stored numbers or bytes if Python has no value for one."""
+    array = array_of_ranks(ranks, dtype)
+    try:
+        values: list[Any] = array.to_pylist()
+    except (ValueError, OverflowError):  # a year past 9999, a bound cut in the middle of a character
+        return list(ranks)
+    return values
