@@ -265,14 +265,14 @@ def plan_topk(
     for number, layout, verdicts in access.opened():
         statistics = FileStatistics(layout)
         bounds = expression_bounds(order[0].expr, statistics)
-        safe = _safe(spec, statistics)
+        must_read = (~_safe(spec, statistics)).tolist()
+        row_counts = statistics.rows.tolist()
+        matches = (verdicts == Verdict.ALL_ROWS_MATCH).tolist()
         for slot in np.flatnonzero(verdicts != Verdict.SKIP).tolist():
-            rows = int(statistics.rows[slot])
-            match = bool(verdicts[slot] == Verdict.ALL_ROWS_MATCH)
             best = best_place(bounds, slot, order[0])
-            candidates.append(Candidate(number, slot, rows, match, best, not bool(safe[slot])))
-            if match:
-                sure.extend(sure_rows(bounds, slot, rows, order[0]))
+            candidates.append(Candidate(number, slot, row_counts[slot], matches[slot], best, must_read[slot]))
+            if matches[slot]:
+                sure.extend(sure_rows(bounds, slot, row_counts[slot], order[0]))
     candidates.sort(key=Candidate.sort_key)
     initial = initial_threshold(sure if switches.initial_threshold else [], order, k)
     return TopKPlan(spec, access, tuple(candidates) if k else (), initial)

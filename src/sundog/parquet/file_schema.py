@@ -27,7 +27,7 @@ would have to be rebased, or Spark would refuse it, the query is left to Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import pyarrow as pa
@@ -74,7 +74,18 @@ class ColumnSource:
 
 def resolve_columns(footer: Footer, columns: Iterable[FileColumn], options: ReadOptions) -> tuple[ColumnSource, ...]:
     """One source for each column. Raises FileSchemaProblem for a form that sundog does not read."""
-    return tuple(_resolve(footer, column, options) for column in columns)
+    return tuple(_resolve_once(footer, column, options) for column in columns)
+
+
+def _resolve_once(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
+    """Queries come and go with other internal names; what a column is in the file stays the same."""
+    key = (ColumnSource, column.file_name, column.dtype, options)
+    known: ColumnSource | None = footer.derived.get(key)
+    if known is None:
+        known = footer.derived[key] = _resolve(footer, column, options)
+    if known.name == column.name:
+        return known
+    return replace(known, name=column.name)
 
 
 def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
@@ -98,14 +109,13 @@ def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> Column
 
 
 def _find(footer: Footer, name: str, case_sensitive: bool) -> int | None:
-    flat, groups = footer.flat_columns(), footer.group_columns()
+    groups = footer.group_columns()
     if case_sensitive:
-        found = flat.get(name, [])
+        found = footer.flat_columns().get(name, [])
         nested = name in groups
     else:
-        folded = name.lower()
-        found = [index for other, indexes in flat.items() if other.lower() == folded for index in indexes]
-        nested = any(other.lower() == folded for other in groups)
+        found = footer.folded_columns().get(name.lower(), [])
+        nested = any(other.lower() == name.lower() for other in groups)
     if nested:
         raise FileSchemaProblem(footer.path, f"column {name} is not a primitive column")
     if len(found) > 1:

@@ -74,12 +74,13 @@ class Footer:
         self.row_counts: npt.NDArray[np.int64] = np.array([group.num_rows for group in groups], np.int64)
         self.byte_counts: npt.NDArray[np.int64] = np.array([group.total_byte_size for group in groups], np.int64)
         self._flat_names: dict[str, list[int]] | None = None
+        self._folded_names: dict[str, list[int]] = {}
         self._group_names: frozenset[str] = frozenset()
         self._leaves: dict[int, Leaf] = {}
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
         self._statistics: dict[int, RawStatistics] = {}
         self._elements: list[Struct] | None = None
-        self.page_maps: dict[tuple[int, int], Any] = {}  # kept here by pages.py: as valid as the footer is
+        self.derived: dict[Any, Any] = {}  # what other modules concluded from this footer: as valid as it is
 
     def flat_columns(self) -> dict[str, list[int]]:
         """Top-level primitive columns: name -> leaf indexes (two of one name make the file ambiguous)."""
@@ -95,8 +96,15 @@ class Footer:
                 else:
                     groups.add(column.path.split(".", 1)[0])
             self._group_names = frozenset(groups)
+            for name, indexes in names.items():
+                self._folded_names.setdefault(name.lower(), []).extend(indexes)
             self._flat_names = names
         return self._flat_names
+
+    def folded_columns(self) -> dict[str, list[int]]:
+        """The same by lower-case name."""
+        self.flat_columns()
+        return self._folded_names
 
     def group_columns(self) -> frozenset[str]:
         """Names of top-level columns that are structs, lists, maps or repeated."""

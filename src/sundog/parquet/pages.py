@@ -71,10 +71,11 @@ class PageReader:
 
     def page_map(self, row_group: int, leaf: int) -> PageMap | None:
         """None where pages cannot be read one by one: an unusual codec, or headers that make no sense."""
-        known: dict[tuple[int, int], PageMap | None] = self._footer.page_maps
-        if (row_group, leaf) not in known:
-            known[row_group, leaf] = self._walk(row_group, leaf)
-        return known[row_group, leaf]
+        known: dict[tuple[type, int, int], PageMap | None] = self._footer.derived
+        key = (PageMap, row_group, leaf)
+        if key not in known:
+            known[key] = self._walk(row_group, leaf)
+        return known[key]
 
     def _walk(self, row_group: int, leaf: int) -> PageMap | None:
         chunk = self._footer.metadata.row_group(row_group).column(leaf)

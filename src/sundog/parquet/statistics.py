@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,7 +47,7 @@ _NAN_IS_IN_MAX = re.compile(r"parquet-mr version 1\.1[0-7]\.")
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of an expression's values in each row group. A slot that is not known holds None.
+    """What is known of an expression's values in each row group. A slot that is not known holds None. Never changed.
 
     `nulls` and `values` say whether there may be NULLs and non-NULLs at all; `null_counts` is -1 where unknown. `safe`
     is False where evaluating the expression might raise an error that pruning must not hide.
@@ -134,7 +134,15 @@ class FileStatistics:
             return Bounds.constant(source.dtype, ranks_of_values([value], source.dtype)[0], self.rows)
         if source.leaf < 0:
             return Bounds.constant(source.dtype, None, self.rows)
-        return _column_bounds(source, self._layout.footer, self.rows)
+        return _bounds_once(source, self._layout.footer)
+
+
+def _bounds_once(source: ColumnSource, footer: Footer) -> Bounds:
+    key = (Bounds, replace(source, name=""))
+    known: Bounds | None = footer.derived.get(key)
+    if known is None:
+        known = footer.derived[key] = _column_bounds(source, footer, footer.row_counts)
+    return known
 
 
 def _column_bounds(source: ColumnSource, footer: Footer, rows: npt.NDArray[np.int64]) -> Bounds:
