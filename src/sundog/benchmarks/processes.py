@@ -10,11 +10,13 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
 _PROC = Path("/proc")
 _SAMPLE_SECONDS = 0.05
+_SAMPLES_PER_SEARCH = 20
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,6 @@ class Process:
     pid: int
     parent: int
     role: str
-    resident_bytes: int
     cpu_seconds: float
 
 
@@ -45,10 +46,15 @@ def cpu_seconds(root: int) -> float | None:
 
 
 class PeakMemory:
-    """The highest memory of a tree between `start` and `stop`, in total and by role."""
+    """The highest memory of a tree between `start` and `stop`, in total and by role.
+
+    Looking through all of `/proc` costs milliseconds, which would show in what is measured on few cores. So the tree is
+    looked for once a second, and in between only the processes known are asked.
+    """
 
     def __init__(self, root: int) -> None:
         self._root = root
+        self._roles: dict[int, str] = {}
         self._stop = Event()
         self._thread = Thread(target=self._watch, daemon=True)
         self.total_bytes: int | None = None
@@ -61,23 +67,36 @@ class PeakMemory:
     def stop(self) -> PeakMemory:
         self._stop.set()
         self._thread.join()
+        self._search()
+        self._sample()
         return self
 
     def _watch(self) -> None:
-        while True:
+        for sample in count():
+            if sample % _SAMPLES_PER_SEARCH == 0:
+                self._search()
             self._sample()
             if self._stop.wait(_SAMPLE_SECONDS):
                 return
 
+    def _search(self) -> None:
+        self._roles = {process.pid: process.role for process in process_tree(self._root)}
+
     def _sample(self) -> None:
         now: dict[str, int] = {}
-        for process in process_tree(self._root):
-            now[process.role] = now.get(process.role, 0) + process.resident_bytes
+        for pid, role in self._roles.items():
+            now[role] = now.get(role, 0) + _resident_bytes(pid)
         if now:
             self.total_bytes = max(self.total_bytes or 0, sum(now.values()))
             self.by_role = {
                 role: max(now.get(role, 0), self.by_role.get(role, 0)) for role in sorted({*now, *self.by_role})
             }
+
+
+def _resident_bytes(pid: int) -> int:
+    with suppress(OSError, ValueError):
+        return int((_PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _numbered(folder: Path) -> Iterable[Path]:
@@ -93,7 +112,6 @@ def _read(entry: Path) -> Process | None:
             pid=int(entry.name),
             parent=int(fields[1]),
             role=_role(arguments),
-            resident_bytes=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
             cpu_seconds=sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK"),
         )
     return None
