@@ -133,12 +133,12 @@ def _arithmetic(random: Random, sql: str, depth: int) -> str:
         f"({one} - {other})",
         f"({one} * {other})",
         f"({one} % {other})",
-        f"(- {one})",
-        f"abs({one})",
         f"try_add({one}, {other})",
         f"try_multiply({one}, {other})",
         f"try_subtract({one}, {other})",
     ]
+    if sql != "decimal(38,10)":  # Spark rounds these to 34 digits, and sundog leaves them to it
+        options += [f"(- {one})", f"abs({one})"]
     if sql == "double" or sql in DECIMALS:
         options += [f"({one} / {other})", f"try_divide({one}, {other})"]
     if sql == "bigint":

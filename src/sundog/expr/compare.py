@@ -89,6 +89,6 @@ def _float_is_in(column: pa.Array, known: list[float]) -> pa.Array:
     if 0.0 in numbers:
         numbers += [0.0, -0.0]  # one value to Spark, two to a hash table
     found = pc.is_in(column, value_set=pa.array(numbers, column.type))
-    if len(numbers) < len(known) and any(math.isnan(value) for value in known):
+    if any(math.isnan(value) for value in known):
         found = pc.or_(found, pc.fill_null(pc.is_nan(column), False))
     return found

@@ -238,7 +238,8 @@ def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> pa.Array:
 def _normalize_float(expr: NormalizeFloat, batch: pa.RecordBatch) -> pa.Array:
     child = evaluate(expr.child, batch)
     values = values_of(child)
-    canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
+        canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
     return array_from(canonical, validity_of(child), expr.dtype)
 
 

@@ -115,7 +115,8 @@ def _signed(values: npt.NDArray[np.int64]) -> Words:
 
 
 def _float_words(values: npt.NDArray[np.float64]) -> Words:
-    canonical = np.where(np.isnan(values), np.nan, values + 0.0)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
+        canonical = np.where(np.isnan(values), np.nan, values + 0.0)
     bits = np.abs(canonical).view(np.uint64)
     words: Words = np.where(canonical < 0, ~(bits | _SIGN), bits | _SIGN)
     return words

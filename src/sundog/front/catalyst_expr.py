@@ -396,16 +396,21 @@ def _check_decimal_quotient(op: ArithOp, left: pa.DataType, right: pa.DataType, 
         raise _refuse_type(node, left, right)
 
 
+def _can_negate(dtype: pa.DataType) -> bool:
+    """Spark negates decimals in a context of 34 digits: it rounds longer ones, or fails where that overflows."""
+    return _is_number(dtype) and not (pa.types.is_decimal(dtype) and dtype.precision > 34)
+
+
 def _negate(node: Node, scope: Scope) -> Expr:
     (child,) = _children(node, scope, 1)
-    if not _is_number(child.dtype):
+    if not _can_negate(child.dtype):
         raise _refuse_type(node, child.dtype)
     return Negate(child, child.dtype, _fails(node, "failOnError", True))
 
 
 def _abs(node: Node, scope: Scope) -> Expr:
     (child,) = _children(node, scope, 1)
-    if not _is_number(child.dtype):
+    if not _can_negate(child.dtype):
         raise _refuse_type(node, child.dtype)
     return Abs(child, child.dtype, _fails(node, "failOnError", True))
 
