@@ -84,6 +84,7 @@ METRICS: dict[str, Metric] = _declare(
     Metric("halo_rows", Category.ROWS, "Rows sent to a range that only borrows them."),
     Metric("halo_rows_unreduced", Category.ROWS, "Halo rows there would be without pre-aggregating equal keys."),
     Metric("ranges", Category.ROWS, "Ranges that the order key was cut into."),
+    Metric("window_rows", Category.ROWS, "Rows that ranges gave out; equals rows routed less halo rows.", Level.DEV),
     # aggregate
     Metric("groups", Category.ROWS, "Groups in the final phase."),
     Metric("partial_input_rows", Category.ROWS, "Rows entering the first aggregation phase."),

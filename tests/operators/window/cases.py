@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from sundog.expr.calls import Bound, BoundKind, Frame, WindowCall
 from sundog.expr.nodes import Column, Expr, Literal, columns_of
-from sundog.expr.ordering import SortKey
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import array_of, arrow_arrays, values
 

@@ -70,12 +70,12 @@ class SortedRows:
         """The first row of each segment, and the number of rows."""
         if not self.count:
             return np.zeros(1, np.int32)
-        return _offsets(_changes(self.count, self._partition_keys))
+        return _offsets(changes_of(self.count, self._partition_keys))
 
     @cached_property
     def groups(self) -> Positions:
         """The first row of each group of peers, and the number of rows. No order: all rows of a segment are peers."""
-        changes = _changes(self.count, self._order_keys)
+        changes = changes_of(self.count, self._order_keys)
         changes[self.segments[:-1]] = True
         return _offsets(changes)
 
@@ -184,7 +184,7 @@ def _offsets(changes: Bools) -> Positions:
     return np.append(np.flatnonzero(changes), len(changes)).astype(np.int32)
 
 
-def _changes(count: int, keys: Sequence[pa.Array]) -> Bools:
+def changes_of(count: int, keys: Sequence[pa.Array]) -> Bools:
     """True for the first row and wherever a key differs from the row before: NULL equals NULL, NaN equals NaN."""
     changes = np.zeros(count, np.bool_)
     if count:

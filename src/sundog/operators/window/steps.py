@@ -1,0 +1,79 @@
+"""The steps of a parallel window, in the order in which a runtime takes them.
+
+    steps = WindowSteps(schema, calls, partition_by, order_by)
+    sample = KeySample.from_batches(scan.then(steps.sample()).collect(), order_by)       or from statistics
+    if sample.extremes.overflows(steps.need.reach, order_by[0]): hand the query back to Spark
+    move = steps.repartition(sample, ranges)
+    sorted = scan.exchange(move).then(steps.sort(move))
+    if steps.need.two_passes and move.partitions > 1:
+        summaries = read_summaries(sorted.then(steps.summarize(move)).collect())
+        carries = carries_of(summaries, calls)         None: start again with ranges = 1
+    result = sorted.then(steps.window(move, carries), steps.drop()).collect()
+    check_row_accounting(metrics)
+
+With PARTITION BY rows are moved by hash instead, and there is no sample, no halo and no carry: `sort(None)`, `window(None)`.
+Without ORDER BY all rows are alike: the partitions of the scan serve as ranges (`sort(None)`, summaries and carries).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from sundog.expr.calls import WindowCall
+from sundog.expr.nodes import Expr
+from sundog.expr.ordering import SortKey
+from sundog.operators.window.carry import Carry, SummarizeRange
+from sundog.operators.window.frame_need import FrameNeed, Need, needs_of
+from sundog.operators.window.halo import HaloDrop, RangeRepartition, halo_columns_of, reduction_of
+from sundog.operators.window.ranges import KeySample, SampleKeys, cut_ranges, estimated_halo
+from sundog.operators.window.window import SortRange, WindowOperator
+
+REDUCE_ABOVE = 0.1  # halo rows over rows from which merging equal keys pays for the columns it takes
+
+
+@dataclass(frozen=True)
+class WindowSteps:
+    """What to do, as operators; when and where is the runtime's business."""
+
+    input_schema: pa.Schema
+    calls: tuple[WindowCall, ...]
+    partition_by: tuple[Expr, ...]
+    order_by: tuple[SortKey, ...]
+
+    @cached_property
+    def need(self) -> Need:
+        return needs_of(self.calls)
+
+    def sample(self) -> SampleKeys:
+        return SampleKeys(self.order_by)
+
+    def repartition(self, sample: KeySample, ranges: int) -> RangeRepartition:
+        """Cuts of equal depth. One range where the calls cannot do with more."""
+        reach = self.need.reach
+        count = 1 if self.need.kind is FrameNeed.ONE_RANGE else ranges
+        cut = cut_ranges(sample, self.order_by, reach, count)
+        reduction = reduction_of(self.calls, self.order_by)
+        if estimated_halo(sample, cut) <= REDUCE_ABOVE:
+            reduction = None
+        columns = halo_columns_of(self.calls, self.order_by)
+        return RangeRepartition(self.input_schema, cut, columns, self.need.order_sensitive, reduction)
+
+    def sort(self, move: RangeRepartition | None) -> SortRange:
+        return SortRange(self._moved_schema(move), self.partition_by, self.order_by)
+
+    def summarize(self, move: RangeRepartition | None) -> SummarizeRange:
+        return SummarizeRange(self._moved_schema(move), self.calls, self.order_by)
+
+    def window(self, move: RangeRepartition | None, carries: Sequence[Carry] = ()) -> WindowOperator:
+        return WindowOperator(self._moved_schema(move), self.calls, self.partition_by, self.order_by, tuple(carries))
+
+    def drop(self) -> HaloDrop:
+        fields = [pa.field(call.name, call.dtype) for call in self.calls]
+        return HaloDrop(pa.schema([*self.input_schema, *fields]))
+
+    def _moved_schema(self, move: RangeRepartition | None) -> pa.Schema:
+        return self.input_schema if move is None else move.schema

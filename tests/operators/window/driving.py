@@ -1,0 +1,86 @@
+"""A runtime in a few lines: inputs, exchange, ranges, one after the other, as `WindowSteps` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.metrics import Metrics
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.window.carry import carries_of, read_summaries
+from sundog.operators.window.halo import RangeRepartition, check_row_accounting
+from sundog.operators.window.ranges import KeySample
+from sundog.operators.window.steps import WindowSteps
+
+Partitions = list[list[pa.RecordBatch]]
+
+
+@dataclass
+class Drive:
+    """The result of a window in ranges, and what was counted on the way."""
+
+    table: pa.Table
+    metrics: Metrics
+    ranges: int
+    move: RangeRepartition
+    received: Partitions = field(default_factory=list)
+
+
+def run(parts: Sequence[Iterable[pa.RecordBatch]], metrics: Metrics, *operators: Operator) -> Partitions:
+    results = []
+    for number, batches in enumerate(parts):
+        context = TaskContext(number, metrics)
+        stream: Iterator[pa.RecordBatch] = iter(list(batches))
+        for operator in operators:
+            stream = operator.run(stream, context)
+        results.append(list(stream))
+    return results
+
+
+def exchange(parts: Partitions, move: RangeRepartition, metrics: Metrics, shuffle: np.random.Generator) -> Partitions:
+    """Batches reach a range in any order."""
+    received: Partitions = [[] for _ in range(move.partitions)]
+    for number, batches in enumerate(parts):
+        for target, batch in move.split(iter(batches), TaskContext(number, metrics)):
+            assert batch.schema.equals(move.schema)
+            received[target].append(batch)
+    for batches in received:
+        shuffle.shuffle(batches)
+    return received
+
+
+def cut_up(table: pa.Table, inputs: int, random: np.random.Generator) -> Partitions:
+    """The table's rows as several inputs of several batches, empty ones among them; in the table's order."""
+    cuts = np.sort(random.integers(0, table.num_rows + 1, inputs - 1))
+    parts = []
+    for first, last in zip([0, *cuts], [*cuts, table.num_rows], strict=True):
+        part = table.slice(int(first), int(last - first)).combine_chunks()
+        parts.append(part.to_batches(max_chunksize=int(random.integers(1, max(part.num_rows, 2)))))
+    return parts
+
+
+def drive(steps: WindowSteps, parts: Partitions, ranges: int, seed: int = 0, sample: KeySample | None = None) -> Drive:
+    shuffle = np.random.default_rng(seed)
+    metrics = Metrics()
+    if sample is None:
+        sampled = run(parts, Metrics(), steps.sample())
+        sample = KeySample.from_batches([batch for part in sampled for batch in part], steps.order_by)
+    move = steps.repartition(sample, ranges)
+    received = exchange(parts, move, metrics, shuffle)
+    carries = []
+    if steps.need.two_passes and move.partitions > 1:
+        summaries = run(received, Metrics(), steps.sort(move), steps.summarize(move))
+        told = carries_of(read_summaries([batch for part in summaries for batch in part]), steps.calls)
+        if told is None:
+            return drive(steps, parts, 1, seed, sample)
+        carries = told
+        for batches in received:
+            shuffle.shuffle(batches)  # a second pass need not see the blocks in the order of the first
+    results = run(received, metrics, steps.sort(move), steps.window(move, carries), steps.drop())
+    check_row_accounting(metrics)
+    batches = [batch for part in results for batch in part]
+    return Drive(pa.Table.from_batches(batches, steps.drop().schema), metrics, move.partitions, move, received)
