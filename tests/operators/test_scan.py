@@ -150,6 +150,23 @@ def test_a_limit_goes_on_to_other_row_groups_where_it_must(files):
     assert metrics.get("row_groups_never_reached") == 0
 
 
+def test_strings_stored_as_dictionaries_may_stay_so(tmp_path):
+    few = pa.table({"x": np.arange(4000), "s": [f"s{n % 5}" for n in range(4000)], "u": [f"u{n}" for n in range(4000)]})
+    files = relation([write_file(tmp_path / "a.parquet", cut(few, 1000))], few.schema)
+    for predicate in (None, below("x", 2500)):
+        plan = plan_access(files, ("s", "u", "x"), predicate)
+        shipped = pickle.loads(pickle.dumps(scan_tasks(plan, 1, frozenset({"s", "u"}))))
+        batches = [batch for task in shipped for batch in task.read(TaskContext())]
+        assert pa.types.is_dictionary(batches[0].schema.field("s").type)
+        assert batches[0].schema.field("u").type == pa.string()
+        rows = 4000 if predicate is None else 2500
+        assert [v for b in batches for v in b.column("s").to_pylist()] == few["s"].to_pylist()[:rows]
+    tested = Compare(CompareOp.EQ, Column("s", pa.string()), Literal("s3", pa.string()))
+    plan = plan_access(files, ("s",), tested)
+    (batch,) = (b for task in scan_tasks(plan, 1, frozenset({"s"})) for b in task.read(TaskContext()))
+    assert batch.column("s").equals(pa.array(["s3"] * 800))
+
+
 cases = st.lists(st.sampled_from(FILE_TYPES), min_size=2, max_size=4).flatmap(
     lambda types: record_batches(pa.schema([(f"c{i}", dtype) for i, dtype in enumerate(types)]), max_size=60)
 )

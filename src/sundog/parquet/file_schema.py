@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.parquet.footer import Footer, Leaf
-from sundog.parquet.problems import FileSchemaProblem
+from sundog.parquet.problems import FileSchemaProblem, TooLargeForOneArray
 from sundog.parquet.relation import FileColumn, ReadOptions
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name
 
@@ -231,12 +231,14 @@ def _rebase_mode(footer: Footer, by_session: str, first_good_version: bytes, leg
     return "LEGACY" if legacy else "CORRECTED"
 
 
-def to_query_type(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> pa.Array:
-    """What Arrow decoded, as one array of the query's type.
+def to_query_type(stored: pa.ChunkedArray, source: ColumnSource, path: str, keep_dictionary: bool = False) -> pa.Array:
+    """What Arrow decoded, as one array of the query's type (or, if told to keep it, as a dictionary of that type).
 
-    Raises FileSchemaProblem for values that only Spark knows how to read, ArrowCapacityError for too many string bytes.
+    Raises FileSchemaProblem for values that only Spark knows how to read, or too many bytes for one array.
     """
-    array = _one_array(stored)
+    array = _one_array(stored, source, path)
+    if keep_dictionary and pa.types.is_dictionary(array.type) and array.type.value_type.equals(source.dtype):
+        return array
     if not array.type.equals(source.dtype):
         array = _converted(array, source, path)
     if source.earliest is not None:
@@ -244,12 +246,14 @@ def to_query_type(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> p
     return array
 
 
-def _one_array(stored: pa.ChunkedArray) -> pa.Array:
+def _one_array(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> pa.Array:
     if stored.num_chunks == 1:
         return stored.chunk(0)
+    if pa.types.is_dictionary(stored.type):
+        stored = stored.unify_dictionaries()
     combined = stored.combine_chunks()
     if isinstance(combined, pa.ChunkedArray):  # what does not fit one array of 32-bit offsets stays in chunks
-        raise pa.ArrowCapacityError("a run holds more string bytes than one Arrow array can")
+        raise TooLargeForOneArray(path, f"column {source.name} has too many bytes for one array")
     return combined
 
 

@@ -32,7 +32,6 @@ Rows = npt.NDArray[np.int64]
 
 _USUAL_PAGE_ROWS = 20_000  # of Arrow's and Spark's writers
 _WORTHWHILE_SHARE = 0.5  # of a chunk's pages: above it, decoding the chunk whole is as fast
-_DICTIONARY_BYTES_PER_VALUE = 4
 
 
 class RowPicker:
@@ -42,7 +41,6 @@ class RowPicker:
         self._reader = reader
         self._layout = reader.layout
         self._pages = PageReader(reader.source, reader.layout.footer)
-        self._decoders: dict[tuple[int, ...], Any] = {}
 
     def take(self, row_group: int, names: Sequence[str], rows: Rows) -> list[pa.Array]:
         """The columns of the given rows (ascending numbers within the row group)."""
@@ -83,7 +81,7 @@ class RowPicker:
             return {}
         leaves = sorted({source.leaf for source in sources})
         self._reader.count([row_group], [source.name for source in sources])
-        decoder = self._decoder(tuple(s.leaf for s in sources if self._is_dictionary(row_group, s)))
+        decoder = self._reader.decoder(tuple(s.leaf for s in sources if self._layout.is_dictionary(s, row_group)))
         table = self._guarded(lambda: decoder.read_row_group(row_group, column_indices=leaves, use_threads=False))
         taken = pa.array(rows)
         return {
@@ -92,17 +90,6 @@ class RowPicker:
             )
             for source in sources
         }
-
-    def _is_dictionary(self, row_group: int, source: ColumnSource) -> bool:
-        if not is_text(source.dtype) or self._layout.footer.leaf(source.leaf).physical_type != "BYTE_ARRAY":
-            return False
-        rows = int(self._layout.footer.row_counts[row_group])
-        return self._layout.footer.chunk_size(row_group, source.leaf)[1] < _DICTIONARY_BYTES_PER_VALUE * rows
-
-    def _decoder(self, dictionary_leaves: tuple[int, ...]) -> Any:
-        if dictionary_leaves not in self._decoders:
-            self._decoders[dictionary_leaves] = self._reader.decoder(dictionary_leaves)
-        return self._decoders[dictionary_leaves]
 
     def _guarded(self, decode: Any) -> Any:
         try:

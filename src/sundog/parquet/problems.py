@@ -44,3 +44,7 @@ class FileSchemaProblem(SundogError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+
+class TooLargeForOneArray(FileSchemaProblem):
+    """A run holds more string bytes than an Arrow array with 32-bit offsets can. Read fewer rows at a time."""

@@ -20,15 +20,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sundog.expr.ranks import is_text
 from sundog.metrics import Metrics
 from sundog.parquet.file_schema import ColumnSource, resolve_columns, to_query_type
 from sundog.parquet.filesystem import open_file
 from sundog.parquet.footer import Footer, read_footer, stamp_of
-from sundog.parquet.problems import FileProblem, ProblemKind
+from sundog.parquet.problems import FileProblem, ProblemKind, TooLargeForOneArray
 from sundog.parquet.relation import DataFile, PartitionColumn, Relation
 
 PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
 _SMALL_PIECE_ROWS = 65_536
+_BYTES_OF_A_LENGTH = 4
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,14 @@ class FileLayout:
             return pa.repeat(pa.scalar(self.file.partition_values[source.index], source.dtype), rows)
         return pa.nulls(rows, source.dtype)
 
+    def is_dictionary(self, source: ColumnSource, row_group: int) -> bool:
+        """Whether a string column is stored as a dictionary throughout: less space than the lengths alone would take."""
+        leaf = self.footer.leaf(source.leaf)
+        if leaf.physical_type != "BYTE_ARRAY" or not is_text(source.dtype):
+            return False
+        _, uncompressed = self.footer.chunk_size(row_group, source.leaf)
+        return uncompressed < _BYTES_OF_A_LENGTH * int(self.footer.row_counts[row_group])
+
     def column_bytes(self, names: Sequence[str], row_group: int) -> tuple[int, int]:
         """Compressed and uncompressed bytes of these columns in a row group."""
         compressed = uncompressed = 0
@@ -75,14 +85,19 @@ class FileLayout:
 class FileReader:
     """An open file. Use as a context manager; not shared between threads."""
 
-    def __init__(self, layout: FileLayout, relation: Relation, metrics: Metrics) -> None:
+    def __init__(
+        self, layout: FileLayout, relation: Relation, metrics: Metrics, keep_dictionaries: frozenset[str] = frozenset()
+    ) -> None:
+        """`keep_dictionaries` names string columns that `read` may give as dictionary arrays where the file does."""
         self.layout = layout
         self.metrics = metrics
+        self._keep_dictionaries = keep_dictionaries
+        self._decoders: dict[tuple[int, ...], Any] = {}
         self.source = open_file(layout.file.path, relation.filesystem)
         try:
             if stamp_of(layout.file) != layout.footer.stamp:
                 raise FileProblem(ProblemKind.CHANGED, layout.file.path)
-            self._parquet = self.decoder()
+            self._parquet = self.decoder(())
         except BaseException:
             self.source.close()
             raise
@@ -95,15 +110,17 @@ class FileReader:
             return None
         return cls(FileLayout.of(relation, file, footer), relation, metrics)
 
-    def decoder(self, dictionary_columns: Sequence[int] = ()) -> Any:
-        """Arrow's decoder over the open file; it keeps the named leaves as the dictionaries they are stored as."""
-        return pq.ParquetFile(
-            self.source,
-            metadata=self.layout.footer.metadata,
-            read_dictionary=dictionary_columns or None,
-            pre_buffer=False,
-            coerce_int96_timestamp_unit="us",
-        ).reader
+    def decoder(self, dictionary_leaves: tuple[int, ...]) -> Any:
+        """Arrow's decoder over the open file; it keeps the given leaves as the dictionaries they are stored as."""
+        if dictionary_leaves not in self._decoders:
+            self._decoders[dictionary_leaves] = pq.ParquetFile(
+                self.source,
+                metadata=self.layout.footer.metadata,
+                read_dictionary=dictionary_leaves or None,
+                pre_buffer=False,
+                coerce_int96_timestamp_unit="us",
+            ).reader
+        return self._decoders[dictionary_leaves]
 
     def __enter__(self) -> FileReader:
         return self
@@ -124,8 +141,12 @@ class FileReader:
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
         leaves = sorted({source.leaf for source in stored})
+        kept = [source for source in stored if source.name in self._keep_dictionaries]
+        whole = (s.leaf for s in kept if all(self.layout.is_dictionary(s, group) for group in row_groups))
         try:
-            table = self._parquet.read_row_groups(list(row_groups), column_indices=leaves, use_threads=False)
+            table = self.decoder(tuple(whole)).read_row_groups(
+                list(row_groups), column_indices=leaves, use_threads=False
+            )
         except (pa.ArrowException, OSError) as problem:
             raise FileProblem(ProblemKind.CORRUPT, self.layout.file.path, str(problem)) from problem
         return self._arrays(table, leaves, stored, names)
@@ -137,7 +158,7 @@ class FileReader:
         if uncompressed <= piece_bytes:
             try:
                 whole = self.read([row_group], names)
-            except pa.ArrowCapacityError:  # a dictionary of long strings: small in the file, too large for one array
+            except TooLargeForOneArray:  # a dictionary of long strings: small in the file, too large for one array
                 yield from self.stream(row_group, names, _SMALL_PIECE_ROWS)
             else:
                 yield whole
@@ -168,7 +189,12 @@ class FileReader:
         self, table: pa.Table, leaves: list[int], stored: list[ColumnSource], names: Sequence[str]
     ) -> list[pa.Array]:
         arrays = {
-            source.name: to_query_type(table.column(leaves.index(source.leaf)), source, self.layout.file.path)
+            source.name: to_query_type(
+                table.column(leaves.index(source.leaf)),
+                source,
+                self.layout.file.path,
+                source.name in self._keep_dictionaries,
+            )
             for source in stored
         }
         return [arrays[name] if name in arrays else self.layout.constant(name, table.num_rows) for name in names]
