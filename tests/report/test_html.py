@@ -305,7 +305,7 @@ def test_aggregate_shows_the_reduction_of_each_phase() -> None:
         element for element in page.all("ul", "bars") if element.attributes["aria-label"].startswith("Rows after")
     )
     assert " ".join(phases.text.split()) == (
-        "Rows in 5 million Partial groups 3.1 million 1.6 to 1 Rows exchanged 4.3 million 83.9 MiB "
+        "Rows in 5 million After the first phase 4.3 million 1.2 to 1 Exchanged 4.3 million as many, 83.9 MiB "
         "Groups out 1.52 million 2.8 to 1"
     )
     assert "1.2 million rows (24 %) went past the first phase" in page.text

@@ -466,11 +466,12 @@ def _range_note(details: WindowDetails, drawn: Sequence[RangeMark], points: Sequ
 
 def phases(details: AggregateDetails) -> tuple[Phase, ...]:
     """Rows after each step, each with how far it went down from the step before."""
-    steps = [("Rows in", details.input_rows, "input")]
-    if details.partial_skipped < details.input_rows or details.partial_rows:
-        steps.append(("Partial groups", details.partial_rows, "partial"))
-    steps.append(("Rows exchanged", details.exchange_rows, "exchange"))
-    steps.append(("Groups out", details.groups, "groups"))
+    steps = (
+        ("Rows in", details.input_rows, "input"),
+        ("After the first phase", details.partial_rows, "partial"),
+        ("Exchanged", details.exchange_rows, "exchange"),
+        ("Groups out", details.groups, "groups"),
+    )
     most = max(1, *(count for _, count, _ in steps))
     found = []
     before: int | None = None

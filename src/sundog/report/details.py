@@ -127,8 +127,8 @@ class WindowDetails:
 class AggregateDetails:
     """A GROUP BY: how many rows are left after each phase, and what did not fit into memory.
 
-    `partial_skipped` rows went past the first phase because it did not reduce. `groups_per_partition` shows the balance of
-    the final phase, where it is known.
+    `partial_rows` left the first phase, of them `partial_skipped` as they came, because grouping them did not reduce.
+    `groups_per_partition` shows the balance of the final phase, where it is known.
     """
 
     keys: str
@@ -154,7 +154,7 @@ class AggregateDetails:
 
         return cls(
             keys=keys,
-            input_rows=max(counted("partial_input_rows"), counted("input_rows")),
+            input_rows=counted("partial_input_rows") or counted("input_rows"),
             partial_rows=counted("partial_output_rows"),
             partial_skipped=counted("partial_aggregation_skipped"),
             exchange_rows=counted("exchange_rows"),
