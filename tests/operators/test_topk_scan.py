@@ -404,8 +404,9 @@ def test_row_groups_larger_than_a_piece(tmp_path, monkeypatch):
 
 
 def test_rounds_grow_and_tasks_are_pure(tmp_path):
-    files = one_file(tmp_path, numbers(*[(i * 10, i * 10 + 9) for i in range(20)]), write_statistics=False)
-    plan = plan_topk(plan_access(files, ("x",), None), (down(),), 5)
+    ranges = [(i * 10, 1000) for i in range(30)]  # every row group can win until it is read
+    files = one_file(tmp_path, numbers(*ranges))
+    plan = plan_topk(plan_access(files, ("x", "label"), None), (down(), down("label", STRING)), 70)
     search = TopKSearch(plan)
     sizes = []
     while tasks := search.next_round(2):
@@ -415,11 +416,19 @@ def test_rounds_grow_and_tasks_are_pure(tmp_path):
             assert twice[0] == twice[1]
             for batch in twice[0]:
                 search.add(batch)
-    assert sizes == [2, 4, 8, 6]
-    assert search.winners().column("x").to_pylist() == [199, 198, 197, 196, 195]
+    assert sizes == [2, 8, 20]
+    assert search.winners().column("x").to_pylist() == [1000] * 30 + [999] * 30 + [998] * 10
     metrics = Metrics()
     search.count(metrics)
-    assert metrics.get("topk_rounds") == 4
+    assert metrics.get("topk_rounds") == 3
+
+
+def test_row_groups_that_no_threshold_can_rule_out_do_not_wait(tmp_path):
+    files = one_file(tmp_path, numbers(*[(i * 10, i * 10 + 9) for i in range(20)]), write_statistics=False)
+    search = TopKSearch(plan_topk(plan_access(files, ("x",), None), (down(),), 5))
+    tasks = search.next_round(2)
+    assert [len(task.candidates) for task in tasks] == [10, 10]
+    assert search.next_round(2) == []
 
 
 def test_rounds_carry_the_threshold_to_later_tasks(tmp_path):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import total_ordering
+from functools import cached_property, total_ordering
 from threading import Lock
 from typing import Any
 
@@ -79,7 +79,7 @@ class Threshold:
         """The bar that a row sets: `leads[row]` is its leading key."""
         return cls(order[0], len(order) == 1, True, rank_at(leads, row), position)
 
-    @property
+    @cached_property
     def place(self) -> Place:
         return place_of(self.lead, self.key)
 
@@ -149,8 +149,10 @@ class Threshold:
             if self.key.descending:
                 return nans if ties else np.zeros(len(values), np.bool_)
             return np.ones(len(values), np.bool_) if ties else ~nans
-        kept = self._before(values, rank_float(self.lead), ties)
-        return kept | np.isnan(values) if self.key.descending else kept
+        bar = rank_float(self.lead)
+        if self.key.descending:  # "not below" lets NaN through, as it should
+            return ~(values < bar) if ties else ~(values <= bar)
+        return self._before(values, bar, ties)
 
     def _before(self, values: npt.NDArray[Any], bar: float, ties: bool) -> Bools:
         if self.key.descending:

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -50,6 +51,7 @@ from sundog.parquet.relation import Relation
 from sundog.parquet.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows
 from sundog.parquet.statistics import FileStatistics
 
+_ROUND_GROWTH = 4
 POSITION = pa.schema([("#file", pa.int32()), ("#row_group", pa.int32()), ("#row", pa.int64())])
 
 
@@ -84,7 +86,7 @@ class TopKSpec:
     checks: tuple[Expr, ...] = ()
     switches: Switches = Switches()
 
-    @property
+    @cached_property
     def key_columns(self) -> tuple[str, ...]:
         """Where the values of each sort key are held."""
         return tuple(
@@ -96,7 +98,7 @@ class TopKSpec:
     def _key_exprs(self) -> tuple[Expr, ...]:
         return tuple(key.expr for key in self.order)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Of candidates and winners: carried columns, computed sort keys, place in the table."""
         keys = zip(self.key_columns, self.order, strict=True)
@@ -336,15 +338,18 @@ class TopKSearch:
     def next_round(self, tasks: int) -> list[TopKTask]:
         """The next tasks, with the bar as it is now; empty when no row group is left that can win.
 
-        The first round is one row group for each task, and each further round twice as many: while the bar is loose
-        little is read in vain, and when everything has to be read there are few rounds.
+        The first round is one row group for each task, and each further round four times as many: while the bar is loose
+        little is read in vain, and when everything has to be read there are few rounds. A row group that no bar can ever
+        rule out does not count: waiting would not spare it.
         """
         taken: list[Candidate] = []
-        while len(taken) < tasks * self._round_size and (candidate := self._next()) is not None:
+        prunable = 0
+        while prunable < tasks * self._round_size and (candidate := self._next()) is not None:
             taken.append(candidate)
+            prunable += candidate.best is not None and not candidate.must_read
         if not taken:
             return []
-        self._round_size *= 2
+        self._round_size *= _ROUND_GROWTH
         self.metrics.add("topk_rounds")
         threshold = self.filter.snapshot()
         shares = [tuple(taken[start::tasks]) for start in range(min(tasks, len(taken)))]
