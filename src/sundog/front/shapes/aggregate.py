@@ -2,16 +2,20 @@
 
     Aggregate [grp + 1], [grp + 1 AS g, sum(a) / count(1) AS r]
 
-        Project    [#key0 AS g, #agg0 / #agg1 AS r]
-        Aggregate  keys=[grp + 1 AS #key0], calls=[sum(a) AS #agg0, count(*) AS #agg1]
+        Project    [key0 AS g, sum / count AS r]
+        Aggregate  keys=[grp + 1 AS key0], aggregates=[sum(a), count(*)]
 
 An output expression may mix keys, aggregates and arithmetic. Each aggregate in it is replaced by an attribute of its own,
 what is left is translated as any expression, and then every part that equals a key is replaced by that key. Whatever
 still reads another column was no legal query, or one of a form that is not known here.
+
+DISTINCT over one list of arguments is part of the calls. Over several lists, or with FILTER, Catalyst has turned it into
+an Expand below, as it does with ROLLUP, CUBE and GROUPING SETS; bool_and and bool_or are min and max, count_if is a count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -24,49 +28,97 @@ from sundog.front.relation import internal_name
 from sundog.front.support import Code, Declined, Reason
 from sundog.plan.logical import Aggregate, LogicalPlan, Project
 from sundog.tree import transform_down
-from sundog.types import arrow_type, spark_json
+from sundog.types import arrow_type, spark_json, spark_name
 
-FUNCTIONS: dict[str, str] = {
-    "Count": "count",
-    "Sum": "sum",
-    "Average": "avg",
-    "Min": "min",
-    "Max": "max",
-    "First": "first",
-    "Last": "last",
-    "VariancePop": "var_pop",
-    "VarianceSamp": "var_samp",
-    "StddevPop": "stddev_pop",
-    "StddevSamp": "stddev_samp",
-    "BitAndAgg": "bit_and",
-    "BitOrAgg": "bit_or",
-    "BitXorAgg": "bit_xor",
-    "Corr": "corr",
-    "CovPopulation": "covar_pop",
-    "CovSample": "covar_samp",
-    "MaxBy": "max_by",
-    "MinBy": "min_by",
+_DOUBLE, _LONG = pa.float64(), pa.int64()
+_MOST_DIGITS = 38
+
+ResultType = Callable[[pa.DataType], pa.DataType | None]
+
+
+def _same(dtype: pa.DataType) -> pa.DataType | None:
+    return None if pa.types.is_null(dtype) else dtype
+
+
+def _same_integer(dtype: pa.DataType) -> pa.DataType | None:
+    return dtype if pa.types.is_integer(dtype) else None
+
+
+def _double(dtype: pa.DataType) -> pa.DataType | None:
+    return _DOUBLE if dtype == _DOUBLE else None
+
+
+def _sum(dtype: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_decimal(dtype):
+        return pa.decimal128(min(dtype.precision + 10, _MOST_DIGITS), dtype.scale)
+    if pa.types.is_integer(dtype):
+        return _LONG
+    if pa.types.is_duration(dtype):
+        return dtype
+    return _DOUBLE if pa.types.is_floating(dtype) else None
+
+
+def _average(dtype: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_decimal(dtype):
+        return pa.decimal128(min(dtype.precision + 4, _MOST_DIGITS), min(dtype.scale + 4, _MOST_DIGITS))
+    if pa.types.is_duration(dtype):
+        return dtype
+    return _DOUBLE if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) else None
+
+
+@dataclass(frozen=True)
+class _Function:
+    """An aggregate function of Catalyst's: Spark's name, number of arguments, and result type by the first argument's.
+
+    The result type is None for arguments that sundog does not aggregate.
+    """
+
+    name: str
+    arguments: int
+    result: ResultType
+
+
+FUNCTIONS: dict[str, _Function] = {
+    "Count": _Function("count", -1, lambda dtype: _LONG),
+    "Sum": _Function("sum", 1, _sum),
+    "Average": _Function("avg", 1, _average),
+    "Min": _Function("min", 1, _same),
+    "Max": _Function("max", 1, _same),
+    "First": _Function("first", 1, _same),
+    "Last": _Function("last", 1, _same),
+    "VariancePop": _Function("var_pop", 1, _double),
+    "VarianceSamp": _Function("var_samp", 1, _double),
+    "StddevPop": _Function("stddev_pop", 1, _double),
+    "StddevSamp": _Function("stddev_samp", 1, _double),
+    "BitAndAgg": _Function("bit_and", 1, _same_integer),
+    "BitOrAgg": _Function("bit_or", 1, _same_integer),
+    "BitXorAgg": _Function("bit_xor", 1, _same_integer),
+    "Corr": _Function("corr", 2, _double),
+    "CovPopulation": _Function("covar_pop", 2, _double),
+    "CovSample": _Function("covar_samp", 2, _double),
+    "MaxBy": _Function("max_by", 2, _same),
+    "MinBy": _Function("min_by", 2, _same),
 }
-_DOUBLES = {"var_pop", "var_samp", "stddev_pop", "stddev_samp", "corr", "covar_pop", "covar_samp"}
-_NO_ORDER_NEEDED = {"count", "first", "last"}
 
 
 def match_aggregate(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     """The aggregate under the projection of its output columns; declines with all reasons."""
-    reader = _Reader(scope)
-    keys = tuple(
-        NamedExpr(f"#key{index}", reader.gather(tree, scope)) for index, tree in enumerate(node["groupingExpressions"])
-    )
-    outputs = [(internal_name(tree), reader.output(tree)) for tree in node["aggregateExpressions"]]
+    reader = _Reader(scope, "_".join(["a", *map(str, node.path)]))
+    keys = reader.keys(node["groupingExpressions"] or ())
+    outputs = [(internal_name(tree), reader.output(tree)) for tree in node["aggregateExpressions"] or ()]
+    reader.check_distinct()
     if reader.reasons:
         raise Declined(*reader.reasons)
-    names = {_plain(key.expr): Column(key.name, key.expr.dtype) for key in keys}
+    columns = {_plain(key.expr): Column(key.name, key.expr.dtype) for key in keys}
     known = {key.name for key in keys} | {call.name for call in reader.calls}
-    exprs = tuple(NamedExpr(name, _over_keys(expr, names)) for name, expr in outputs)
+    exprs = tuple(NamedExpr(name, _over_keys(expr, columns)) for name, expr in outputs)
     loose = sorted(set().union(*(columns_of(named.expr) for named in exprs)) - known)
     if loose:
         raise Declined.because(Code.PLAN_VERSION, f"{', '.join(loose)} is neither key nor aggregate", "Aggregate")
-    return Project(Aggregate(child, keys, tuple(reader.calls)), exprs)
+    calls = reader.calls
+    if not keys and not calls:  # one row without columns; something has to carry it
+        calls = [AggregateCall(f"count#{reader.tag}", "count", (), _LONG)]
+    return Project(Aggregate(child, keys, tuple(calls)), exprs)
 
 
 def _plain(expr: Expr) -> Expr:
@@ -74,90 +126,117 @@ def _plain(expr: Expr) -> Expr:
     return expr.child if isinstance(expr, NormalizeFloat) else expr
 
 
-def _over_keys(expr: Expr, names: dict[Expr, Column]) -> Expr:
-    return transform_down(expr, lambda part: names.get(_plain(part), part))
+def _over_keys(expr: Expr, columns: dict[Expr, Column]) -> Expr:
+    return transform_down(expr, lambda part: columns.get(_plain(part), part))
 
 
 @dataclass
 class _Reader:
-    """Reads output expressions, setting aside the aggregates in them and the reasons against them."""
+    """Reads keys and outputs, setting aside the aggregates in the outputs and the reasons against anything.
+
+    `tag` makes names unique in the query: an aggregate may lie above another.
+    """
 
     scope: Scope
+    tag: str
     calls: list[AggregateCall] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
 
-    def gather(self, tree: Node, scope: Scope) -> Expr:
+    def keys(self, trees: tuple[Node, ...]) -> tuple[NamedExpr, ...]:
+        """A key that is a column keeps its name."""
+        found: dict[Expr, NamedExpr] = {}
+        for index, tree in enumerate(trees):
+            expr = _plain(self._gather(tree, self.scope))
+            name = expr.name if isinstance(expr, Column) else f"key{index}#{self.tag}"
+            found.setdefault(expr, NamedExpr(name, expr))
+        return tuple(found.values())
+
+    def output(self, tree: Node) -> Expr:
+        """The expression over keys' own expressions and the columns of the calls."""
+        replaced = self._without_aggregates(tree, internal_name(tree) if tree.name == "Alias" else None)
+        columns = {**self.scope.columns, **{call.name: call.dtype for call in self.calls}}
+        return self._gather(replaced, replace(self.scope, columns=columns))
+
+    def check_distinct(self) -> None:
+        distinct = [call for call in self.calls if call.distinct]
+        if any(call.filter is not None for call in distinct):
+            self._decline(Reason(Code.FUNCTION, "DISTINCT with FILTER, unexpanded", "Aggregate"))
+        if len({frozenset(call.args) for call in distinct}) > 1:
+            self._decline(Reason(Code.FUNCTION, "DISTINCT over several argument lists, unexpanded", "Aggregate"))
+
+    def _decline(self, *reasons: Reason) -> None:
+        self.reasons += (reason for reason in reasons if reason not in self.reasons)
+
+    def _gather(self, tree: Node, scope: Scope) -> Expr:
         try:
             return translate(tree, scope)
         except Declined as declined:
-            self.reasons += (reason for reason in declined.reasons if reason not in self.reasons)
+            self._decline(*declined.reasons)
             return Literal(None, pa.null())
 
-    def output(self, tree: Node) -> Expr:
-        replaced = self._without_aggregates(tree)
-        columns = {**self.scope.columns, **{call.name: call.dtype for call in self.calls}}
-        return self.gather(replaced, replace(self.scope, columns=columns))
-
-    def _without_aggregates(self, tree: Node) -> Node:
+    def _without_aggregates(self, tree: Node, name: str | None) -> Node:
+        """The tree with an attribute for each aggregate. An aggregate that is an output as it is takes its `name`."""
         if tree.name != "AggregateExpression":
-            return replace(tree, children=tuple(self._without_aggregates(child) for child in tree.children))
+            below = name if tree.name == "Alias" else None
+            return replace(tree, children=tuple(self._without_aggregates(child, below) for child in tree.children))
         try:
-            call = self._call(tree)
+            call = self._call(tree, name or f"agg{len(self.calls)}#{self.tag}")
         except Declined as declined:
-            self.reasons += (reason for reason in declined.reasons if reason not in self.reasons)
+            self._decline(*declined.reasons)
             return Node("Literal", {"value": None, "dataType": "void"})
-        known = next((c for c in self.calls if replace(c, name=call.name) == call), None)
+        known = next((other for other in self.calls if replace(other, name=call.name) == call), None)
         if known is None:
             self.calls.append(call)
             known = call
-        name, _, number = known.name.rpartition("#")
-        fields = {"name": name, "exprId": {"id": number}, "dataType": spark_json(known.dtype), "metadata": {}}
+        plain, _, number = known.name.rpartition("#")
+        fields = {"name": plain, "exprId": {"id": number}, "dataType": spark_json(known.dtype), "metadata": {}}
         return Node("AttributeReference", fields)
 
-    def _call(self, tree: Node) -> AggregateCall:
-        function_node = tree.child_at(0)
-        function = FUNCTIONS.get(function_node.name)
+    def _call(self, tree: Node, name: str) -> AggregateCall:
+        node = tree.child_at(0)
+        function = FUNCTIONS.get(node.name)
         if function is None:
-            raise Declined.because(Code.FUNCTION, f"{function_node.name} is not computed by sundog", function_node.name)
-        if function_node.get("nullOnDivideByZero", True) is not True:
-            raise Declined.because(Code.FUNCTION, f"{function} with legacy statistics", function_node.name)
-        args = tuple(translate(argument, self.scope) for argument in function_node.children)
-        condition = translate(tree.child_at(1), self.scope) if len(tree.children) > 1 else None
+            raise Declined.because(Code.FUNCTION, f"the aggregate {node.name} is not computed by sundog", node.name)
+        if node.get("nullOnDivideByZero", True) is not True:
+            raise Declined.because(Code.FUNCTION, f"{function.name} with legacy statistics", node.name)
+        if function.arguments not in (-1, len(node.children)):
+            raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} arguments", node.name)
+        args = tuple(translate(argument, self.scope) for argument in node.children)
+        mode = _mode(node)
         distinct = tree["isDistinct"] is True
-        if function == "count" and not distinct and all(isinstance(a, Literal) and a.value is not None for a in args):
-            args = ()
-        mode = function_node.get("evalContext", function_node.get("evalMode", "ANSI"))
-        if mode not in ("ANSI", "LEGACY", "TRY"):
-            raise Declined.because(Code.PLAN_VERSION, f"{function} has evaluation mode {mode!r}", function_node.name)
-        dtype = _result_type(function, function_node, args)
-        if distinct and (condition is not None or function not in ("count", "sum", "avg", "min", "max")):
-            raise Declined.because(Code.FUNCTION, f"{function}(DISTINCT …) of this form", function_node.name)
-        others = {call.args for call in self.calls if call.distinct}
-        if distinct and others and {frozenset(args)} != {frozenset(other) for other in others}:
-            raise Declined.because(Code.FUNCTION, "DISTINCT over several argument lists", function_node.name)
         return AggregateCall(
-            name=f"#agg#{len(self.calls)}",
-            function=f"try_{function}" if mode == "TRY" else function,
-            args=args,
-            dtype=dtype,
-            filter=condition,
-            distinct=distinct and function not in ("min", "max"),
-            ignore_nulls=function_node.get("ignoreNulls", False) is True,
+            name=name,
+            function=f"try_{function.name}" if mode == "TRY" else function.name,
+            args=_counted(args) if function.name == "count" and not distinct else args,
+            dtype=_result_type(function, node, args),
+            filter=translate(tree.child_at(1), self.scope) if len(tree.children) > 1 else None,
+            distinct=distinct and function.name not in ("min", "max"),
+            ignore_nulls=node.get("ignoreNulls", False) is True,
             ansi=mode == "ANSI",
         )
 
 
-def _result_type(function: str, node: Node, args: tuple[Expr, ...]) -> pa.DataType:
-    if function == "count":
-        return pa.int64()
-    if function in _DOUBLES:
-        return pa.float64()
-    if function in ("sum", "avg"):
-        dtype = arrow_type(node["dataType"])
-        if dtype is None:
-            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} gives {node['dataType']}", node.name)
-        return dtype
-    ordering = args[-1].dtype
-    if function not in _NO_ORDER_NEEDED and pa.types.is_null(ordering):
-        raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} of an untyped NULL", node.name)
-    return args[0].dtype
+def _counted(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """What count looks at: a constant is never NULL, so count(1) is count(*)."""
+    return tuple(arg for arg in args if not isinstance(arg, Literal) or arg.value is None)
+
+
+def _mode(node: Node) -> str:
+    """What an overflow does; functions without such a field cannot overflow."""
+    modes = [node[key] for key in ("evalContext", "evalMode") if key in node.fields]
+    mode = modes[0] if modes else "ANSI"
+    if mode not in ("ANSI", "LEGACY", "TRY"):
+        raise Declined.because(Code.PLAN_VERSION, f"{node.name} has the unknown evaluation mode {mode!r}", node.name)
+    return str(mode)
+
+
+def _result_type(function: _Function, node: Node, args: tuple[Expr, ...]) -> pa.DataType:
+    """Spark's type of the result, which Catalyst confirms where it says it."""
+    dtype = function.result(args[0].dtype) if args else _LONG
+    ordering = args[-1].dtype if args else _LONG
+    if dtype is None or (pa.types.is_null(ordering) and function.name != "count"):
+        shown = ", ".join(spark_name(arg.dtype) for arg in args)
+        raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function.name} of {shown}", node.name)
+    if "dataType" in node.fields and arrow_type(node["dataType"]) != dtype:
+        raise Declined.because(Code.PLAN_VERSION, f"{function.name} gives {node['dataType']}", node.name)
+    return dtype
