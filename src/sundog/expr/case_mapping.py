@@ -23,7 +23,7 @@ _PAIRS = [  # (upper, lower, how many in a row)
     (0x16EA0, 0x16EBB, 25),
 ]
 _CASED = [(0x1DF25, 0x1DF2A)]
-_NO_LONGER_CASED = 0x0295
+_NO_LONGER_EITHER = [0x0295, 0x1171E]
 _IGNORABLE = [
     (0x0897, 0x0897),
     (0x0ECE, 0x0ECE),
@@ -41,7 +41,6 @@ _IGNORABLE = [
     (0x113D0, 0x113D0),
     (0x113D2, 0x113D2),
     (0x113E1, 0x113E2),
-    (0x1171E, 0x1171E),
     (0x11B60, 0x11B60),
     (0x11B62, 0x11B64),
     (0x11B66, 0x11B66),
@@ -76,7 +75,8 @@ _CASED_LETTER, _IGNORABLE_MARK, _NEITHER = ord("a"), ord("."), ord("1")
 _STAND_IN = (
     dict.fromkeys([*_TO_UPPER, *_TO_LOWER, *(c for low, high in _CASED for c in range(low, high + 1))], _CASED_LETTER)
     | dict.fromkeys([c for low, high in _IGNORABLE for c in range(low, high + 1)], _IGNORABLE_MARK)
-    | {_NO_LONGER_CASED: _NEITHER, ord("İ"): _CASED_LETTER}
+    | dict.fromkeys(_NO_LONGER_EITHER, _NEITHER)
+    | {ord("İ"): _CASED_LETTER}  # the one letter that becomes two
 )
 _RECENT = re.compile("[" + "".join(map(chr, _STAND_IN)) + "]")
 

@@ -119,7 +119,7 @@ def sql_value(value: Any, dtype: pa.DataType) -> str:
         return f"{value}{_SUFFIX[dtype.bit_width]}"
     if pa.types.is_floating(dtype):
         suffix = "D" if pa.types.is_float64(dtype) and math.isfinite(value) else ""
-        return f"{_java_double(value)}{suffix}"
+        return f"{_java_double(value if suffix else dtype.to_pandas_dtype()(value))}{suffix}"
     if pa.types.is_decimal(dtype):
         return f"{value}BD"
     return str(value)
