@@ -8,13 +8,13 @@ repartitioning, sort, window, halo drop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from sundog.config import Settings
 from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
-from sundog.expr.nodes import Column, Expr
+from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
 from sundog.operators.base import Operator
@@ -243,3 +243,19 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
             return ParallelWindow(child, plan.calls, plan.partition_by, plan.order_by, plan.schema)
         case _:
             raise TypeError(f"no physical form for {type(plan).__name__}")
+
+
+def narrowed(plan: PhysicalPlan, columns: set[str]) -> PhysicalPlan | None:
+    """The same rows with fewer columns, where that is just a cheaper scan; None where it would repeat real work."""
+    match plan:
+        case ParquetScan(scan):
+            return ParquetScan(replace(scan, columns=tuple(name for name in scan.columns if name in columns)))
+        case Apply(child, ProjectOperator(exprs)):
+            kept = tuple(named for named in exprs if named.name in columns)
+            below = narrowed(child, set().union(*(columns_of(named.expr) for named in kept)))
+            return None if below is None else Apply(below, ProjectOperator(kept))
+        case Apply(child, FilterOperator(predicate=predicate)):
+            below = narrowed(child, columns | columns_of(predicate))
+            return None if below is None else Apply(below, FilterOperator(below.schema, predicate))
+        case _:
+            return None

@@ -18,7 +18,7 @@ from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
 from sundog.runtime.flow import Flow, Runtime, StageRecord
-from sundog.runtime.task import BatchSource, Source, run_operators
+from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators
 
 T = TypeVar("T")
 
@@ -34,6 +34,9 @@ class DriverRuntime(Runtime):
 
     def start(self, sources: Sequence[Source], label: str) -> Flow:
         return _DriverFlow(self, list(sources), (), label)
+
+    def release(self) -> None:
+        """What is held here belongs to the flows, and goes with them."""
 
     def run_tasks(self, count: int, task: Callable[[int, TaskContext], T], label: str) -> list[T]:
         """Run `task(index, context)` for each index; the first failure cancels the others and is raised."""
@@ -113,6 +116,10 @@ class _DriverFlow(Flow):
             for target in range(partitioner.partitions)
         ]
         return _DriverFlow(self._runtime, list(targets), (), partitioner.describe())
+
+    def hold(self) -> Flow:
+        held = [HeldBatches(batches) for batches in self.collect_partitions()]
+        return _DriverFlow(self._runtime, list(held), (), self._label)
 
     def gather(self) -> Flow:
         return _DriverFlow(self._runtime, [BatchSource(self.collect())], (), "Gather")

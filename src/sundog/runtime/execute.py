@@ -16,28 +16,34 @@ import pyarrow as pa
 
 from sundog.config import Settings
 from sundog.errors import InternalError
+from sundog.expr.nodes import columns_of
 from sundog.metrics import Metrics
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import scan_tasks
 from sundog.operators.topk import TopKOperator
 from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
+from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.access_plan import ParquetAccessPlan, plan_access
+from sundog.plan.logical import Scan
 from sundog.plan.physical import (
     Apply,
     ForeignScan,
     LimitAny,
+    ParallelWindow,
     ParquetScan,
     PhysicalPlan,
     TopKMerge,
     TopKScan,
     TwoPhaseAggregate,
+    narrowed,
 )
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.spark import SparkRuntime, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
 from sundog.runtime.topk import run_topk
+from sundog.runtime.window import window_flow
 from sundog.tree import walk
 
 if TYPE_CHECKING:
@@ -85,6 +91,7 @@ class Execution:
         """After the action: take over the metrics of what Spark ran lazily."""
         if self._lazy_since is not None and isinstance(self._runtime, SparkRuntime):
             self._runtime.drain_metrics(perf_counter() - self._lazy_since)
+        self._runtime.release()
 
 
 def execute(
@@ -166,7 +173,7 @@ class _Builder:
     def flow(self, plan: PhysicalPlan) -> Flow:
         match plan:
             case ParquetScan():
-                return self._scan()
+                return self._scan(plan.scan)
             case ForeignScan():
                 return self._foreign_scan(plan)
             case Apply():
@@ -183,12 +190,17 @@ class _Builder:
                 return self.flow(plan.child).then(enough).gather().then(final_limit)
             case TwoPhaseAggregate():
                 return self._aggregate(plan)
+            case ParallelWindow():
+                return self._window(plan)
             case _:
                 raise InternalError(f"nothing runs a {type(plan).__name__}")
 
-    def _scan(self) -> Flow:
+    def _scan(self, scan: Scan) -> Flow:
         assert self._leaf is not None
-        tasks = scan_tasks(self._leaf.access, self._runtime.parallelism * TASKS_PER_SLOT)
+        access = self._leaf.access
+        if access.columns != scan.columns:
+            access = plan_access(scan.relation, scan.columns, scan.predicate)
+        tasks = scan_tasks(access, self._runtime.parallelism * TASKS_PER_SLOT)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
     def _topk_scan(self, plan: TopKScan) -> Flow:
@@ -206,6 +218,12 @@ class _Builder:
             flow = flow.then(phase.operator)
             flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
         return flow
+
+    def _window(self, plan: ParallelWindow) -> Flow:
+        steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by)
+        key_columns = set().union(*(columns_of(key.expr) for key in plan.order_by))
+        keys = narrowed(plan.child, key_columns)
+        return window_flow(steps, self.flow(plan.child), None if keys is None else self.flow(keys), self._runtime)
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):

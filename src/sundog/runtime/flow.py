@@ -51,6 +51,10 @@ class Flow(ABC):
         """One partition with everything, in partition order, on the driver: for the small ends of a plan."""
 
     @abstractmethod
+    def hold(self) -> Flow:
+        """The same data, computed once and then readable several times. The runtime lets go of it at the end."""
+
+    @abstractmethod
     def collect(self) -> list[pa.RecordBatch]:
         """All batches, in partition order."""
 
@@ -74,3 +78,7 @@ class Runtime(ABC):
     @abstractmethod
     def start(self, sources: Sequence[Source], label: str) -> Flow:
         """One partition per source."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let go of everything held. The action is over."""

@@ -152,6 +152,7 @@ class SparkRuntime(Runtime):
         self.task_memory_bytes = task_memory_bytes
         self.block_bytes = block_bytes
         self.accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
+        self.held: list[DataFrame] = []
         self._stage_labels: list[str] = []
 
     def start(self, sources: Sequence[Source], label: str) -> Flow:
@@ -161,6 +162,10 @@ class SparkRuntime(Runtime):
     def start_frame(self, frame: DataFrame, columns: pa.Schema, label: str) -> Flow:
         """One partition per partition of a Spark DataFrame, whose columns are taken by position as `columns`."""
         return _SparkFlow(self, frame, (), columns, (), label)
+
+    def release(self) -> None:
+        while self.held:
+            self.held.pop().unpersist()
 
     def new_stage(self, label: str) -> int:
         self._stage_labels.append(label)
@@ -221,6 +226,12 @@ class _SparkFlow(Flow):
         moved = blocks.repartitionById(partitioner.partitions, "pid")
         ordered = partitioner.ordered
         return _SparkFlow(self._runtime, moved, (), None, (), partitioner.describe(), ordered)
+
+    def hold(self) -> Flow:
+        blocks = self._run()
+        blocks.persist()
+        self._runtime.held.append(blocks)
+        return _SparkFlow(self._runtime, blocks, (), None, (), self._label)
 
     def gather(self) -> Flow:
         return on_driver(self._runtime, self.collect())

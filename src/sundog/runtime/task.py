@@ -29,6 +29,16 @@ class BatchSource:
             yield self._batches.pop()
 
 
+class HeldBatches:
+    """Batches that are already here and stay, to be read several times."""
+
+    def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self._batches = tuple(batches)
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        yield from self._batches
+
+
 def run_operators(
     batches: Iterator[pa.RecordBatch], operators: Sequence[Operator], context: TaskContext
 ) -> Iterator[pa.RecordBatch]:

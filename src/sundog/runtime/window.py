@@ -1,0 +1,66 @@
+"""Drives a window without PARTITION BY: where to cut is asked of the data, then every range is computed on its own.
+
+    1. sample       a few thousand order keys of each task, and what it observed of all (PartitionExtremes)
+    2. cut          ranges of equal depth; a frame that may leave the key's type belongs to Spark
+    3. exchange     each row to its range, halo rows to every range whose frames reach them
+    4. summarize    only where a range must know what lies outside its halo: totals, ranks, the last n values
+    5. window       sort, compute, drop the halo
+
+Steps 3 and 4 share their input: what a range received is held until it is computed. If the summaries show that adding up
+range by range would not give Spark's answer, the window is computed once more, in one range.
+"""
+
+from __future__ import annotations
+
+from sundog.front.support import Code, Declined
+from sundog.operators.window.carry import Carry, carries_of, read_summaries
+from sundog.operators.window.halo import RangeRepartition
+from sundog.operators.window.ranges import KeySample
+from sundog.operators.window.steps import WindowSteps
+from sundog.runtime.flow import Flow, Runtime
+
+RANGES_PER_SLOT = 2
+
+
+def window_flow(steps: WindowSteps, rows: Flow, keys: Flow | None, runtime: Runtime) -> Flow:
+    """The rows in key order, with the window's columns.
+
+    `keys` are the same rows with the order keys alone, where reading those is cheap; else the rows are held to be read
+    twice, for the sample and for the exchange.
+    """
+    if not steps.order_by:
+        return _without_order(steps, rows)
+    if keys is None:
+        keys = rows = rows.hold()
+    sample = KeySample.from_batches(keys.then(steps.sample()).collect(), steps.order_by)
+    if sample.extremes.overflows(steps.need.reach, steps.order_by[0]):
+        raise Declined.because(Code.RANGE_OVERFLOW, "key and offset may leave the key's type", "Window")
+    for ranges in (runtime.parallelism * RANGES_PER_SLOT, 1):
+        move = steps.repartition(sample, ranges)
+        flow = _in_ranges(steps, rows, move)
+        if flow is not None:
+            runtime.metrics.add("ranges", move.partitions)
+            return flow
+    raise AssertionError("one range needs no carry")
+
+
+def _in_ranges(steps: WindowSteps, rows: Flow, move: RangeRepartition) -> Flow | None:
+    """None where the ranges cannot be computed apart from each other."""
+    in_order = rows.exchange(move).then(steps.sort(move))
+    carries: list[Carry] = []
+    if steps.need.two_passes and move.partitions > 1:
+        in_order = in_order.hold()
+        told = carries_of(read_summaries(in_order.then(steps.summarize(move)).collect()), steps.calls)
+        if told is None:
+            return None
+        carries = told
+    return in_order.then(steps.window(move, carries), steps.drop())
+
+
+def _without_order(steps: WindowSteps, rows: Flow) -> Flow:
+    """All rows are peers: the partitions serve as ranges as they are."""
+    held = rows.hold()
+    carries = carries_of(read_summaries(held.then(steps.summarize(None)).collect()), steps.calls)
+    if carries is None:
+        raise Declined.because(Code.FRAME, "the sum over all rows depends on their order", "Window")
+    return held.then(steps.window(None, carries), steps.drop())
