@@ -401,6 +401,8 @@ def test_row_groups_larger_than_a_piece(tmp_path, monkeypatch):
     )
     result = run(files, ["x", "label"], [down()], 3, predicate=even)
     assert result.column("x") == [498, 496, 494]
+    row_of = {x: row for row, x in enumerate(table["x"].to_pylist())}
+    assert result.column("label") == [f"v{row_of[x]}" for x in (498, 496, 494)]
 
 
 def test_rounds_grow_and_tasks_are_pure(tmp_path):
