@@ -281,7 +281,7 @@ def _sum(call: WindowCall, values: list[Any]) -> Any:
         if is_average:
             total = WIDE.divide(total, Decimal(len(values)))
         total = total.quantize(Decimal(1).scaleb(-call.dtype.scale), ROUND_HALF_UP, WIDE)
-        if abs(total.scaleb(call.dtype.scale, WIDE)) >= 10**call.dtype.precision:
+        if total.scaleb(call.dtype.scale, WIDE).copy_abs() >= 10**call.dtype.precision:
             if call.ansi and not tolerant:
                 raise Overflow
             return None

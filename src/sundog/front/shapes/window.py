@@ -1,0 +1,310 @@
+"""Catalyst's `Window` -> a logical window and, where its outputs are more than calls, the projection above it.
+
+    Window [sum(x) windowspecdefinition(t ASC, RangeFrame, -10, currentrow) AS s], [t ASC]
+
+        Window   sum(x) RANGE BETWEEN 10 PRECEDING AND CURRENT ROW AS s
+
+The optimiser may have wrapped a call: the sum of a narrow decimal is a sum of its unscaled integers made a decimal again,
+count(NULL) is the constant 0. Such an output becomes a projection over a call under a name of its own.
+
+What is declined, and why: intervals of a day and more, or of months, on a timestamp in a zone whose clocks change
+(Spark's frame pointers never go back, so those frames are no mathematical ones); calendar intervals of mixed parts; frames
+without ORDER BY whose rows depend on the order in which Spark happens to read; functions that have no sliding form here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from sundog.expr.calls import Bound, BoundKind, Frame, NamedExpr, WindowCall
+from sundog.expr.nodes import Column, Expr, Literal
+from sundog.expr.ordering import SortKey
+from sundog.front.catalyst_expr import Scope, translate, type_of
+from sundog.front.catalyst_json import Node, object_name
+from sundog.front.catalyst_literals import internal_value
+from sundog.front.relation import internal_name
+from sundog.front.support import Code, Declined, Reason
+from sundog.plan.logical import LogicalPlan, Project, Window
+from sundog.types import TIMESTAMP, arrow_type, spark_json, spark_name
+
+AGGREGATES = {
+    "Count": "count",
+    "Sum": "sum",
+    "Average": "avg",
+    "Min": "min",
+    "Max": "max",
+    "First": "first",
+    "Last": "last",
+    "VariancePop": "var_pop",
+    "VarianceSamp": "var_samp",
+    "StddevPop": "stddev_pop",
+    "StddevSamp": "stddev_samp",
+}
+PLACES = {
+    "RowNumber": ("row_number", pa.int32()),
+    "Rank": ("rank", pa.int32()),
+    "DenseRank": ("dense_rank", pa.int32()),
+    "NTile": ("ntile", pa.int32()),
+    "PercentRank": ("percent_rank", pa.float64()),
+    "CumeDist": ("cume_dist", pa.float64()),
+}
+_STATISTICS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp"})
+_VALUES = frozenset({"min", "max", "first", "last"})
+_BOUNDS = {
+    "UnboundedPreceding": BoundKind.UNBOUNDED_PRECEDING,
+    "UnboundedFollowing": BoundKind.UNBOUNDED_FOLLOWING,
+    "CurrentRow": BoundKind.CURRENT_ROW,
+}
+_YEAR_MONTH = re.compile(r"interval (year|month)( to month)?")
+_DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+_DAY_MICROS = 86_400_000_000
+T = TypeVar("T")
+
+
+def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
+    """The window over `child`; declines with all reasons."""
+    if node.child.name == "WindowGroupLimit":
+        raise Declined.because(Code.COST, "Spark keeps only the first rows of each group for this filter", node.name)
+    reader = _Reader(scope)
+    partition_by = tuple(e for e in (reader.gather(translate, key) for key in node["partitionSpec"]) if e is not None)
+    reader.order_by = tuple(k for k in (reader.gather(_sort_key, key) for key in node["orderSpec"]) if k is not None)
+    outputs = [(internal_name(alias), reader.output(alias)) for alias in node["windowExpressions"]]
+    if reader.reasons:
+        raise Declined(*reader.reasons)
+    window = Window(child, tuple(reader.calls), partition_by, reader.order_by)
+    names = {call.name for call in reader.calls}
+    if [name for name, _ in outputs] == [call.name for call in reader.calls]:
+        return window
+    kept = [NamedExpr(f.name, Column(f.name, f.type)) for f in window.schema if f.name not in names]
+    return Project(window, (*kept, *(NamedExpr(name, expr) for name, expr in outputs)))
+
+
+@dataclass
+class _Reader:
+    """Reads the outputs of a window, setting aside the calls in them and the reasons against them."""
+
+    scope: Scope
+    order_by: tuple[SortKey, ...] = ()
+    calls: list[WindowCall] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+
+    def gather(self, read: Callable[[Node, Scope], T], tree: Node, scope: Scope | None = None) -> T | None:
+        try:
+            return read(tree, scope or self.scope)
+        except Declined as declined:
+            self.reasons += (reason for reason in declined.reasons if reason not in self.reasons)
+            return None
+
+    def output(self, alias: Node) -> Expr:
+        """What an output column is: a call, or an expression over calls."""
+        name, tree = internal_name(alias), alias.child_at(0)
+        if tree.name == "WindowExpression" or _narrow_average(tree) is not None:
+            return self._column(tree, name)
+        replaced = self._without_calls(tree, name.rpartition("#")[2])
+        columns = {**self.scope.columns, **{call.name: call.dtype for call in self.calls}}
+        found = self.gather(translate, replaced, replace(self.scope, columns=columns))
+        return Literal(None, pa.null()) if found is None else found
+
+    def _without_calls(self, tree: Node, number: str) -> Node:
+        """The tree with an attribute for each call in it, named after the output's own number, which is unique."""
+        if tree.name != "WindowExpression" and _narrow_average(tree) is None:
+            return replace(tree, children=tuple(self._without_calls(child, number) for child in tree.children))
+        column = self._column(tree, f"#window{len(self.calls)}#{number}")
+        if not isinstance(column, Column):
+            return Node("Literal", {"value": None, "dataType": "void"})
+        name = column.name.rpartition("#")[0]
+        fields = {"name": name, "exprId": {"id": number}, "dataType": spark_json(column.dtype), "metadata": {}}
+        return Node("AttributeReference", fields)
+
+    def _column(self, tree: Node, name: str) -> Expr:
+        """The column of a call, which is read and remembered."""
+        call = self.gather(lambda node, scope: self._call(node, name), tree)
+        if call is None:
+            return Literal(None, pa.null())
+        self.calls.append(call)
+        return Column(call.name, call.dtype)
+
+    def _call(self, tree: Node, name: str) -> WindowCall:
+        average = _narrow_average(tree)
+        if average is None:
+            function, spec = tree.child_at(0), tree.child_at(1)
+            frame = self._frame(spec.children[-1]) if spec.children else None
+            if spec.name != "WindowSpecDefinition" or frame is None:
+                raise Declined.because(Code.PLAN_VERSION, f"a window's specification is a {spec.name}", "Window")
+            call = self._function(function, name, frame)
+        else:
+            call = self._call(average, name)
+            unscaled = average.child_at(0).child_at(0).child_at(0).child_at(0)
+            argument = translate(unscaled, self.scope)
+            call = replace(call, function="avg_unscaled", args=(argument,), dtype=type_of(tree["dataType"], name))
+        if not self.order_by and not _needs_no_order(call):
+            raise Declined.because(
+                Code.FRAME, f"{call.function} without ORDER BY depends on the order in which rows are read", "Window"
+            )
+        return call
+
+    def _function(self, node: Node, name: str, frame: Frame) -> WindowCall:
+        if node.name == "AggregateExpression":
+            return self._aggregate(node, name, frame)
+        if node.name in PLACES:
+            function, dtype = PLACES[node.name]
+            args = tuple(translate(arg, self.scope) for arg in node.children) if function == "ntile" else ()
+            return WindowCall(name, function, args, dtype, frame)
+        if node.name in ("Lag", "Lead", "NthValue"):
+            return self._offset_function(node, name, frame)
+        raise Declined.because(Code.FUNCTION, f"{node.name} is not computed over frames", node.name)
+
+    def _offset_function(self, node: Node, name: str, frame: Frame) -> WindowCall:
+        args = [translate(arg, self.scope) for arg in node.children]
+        function = {"Lag": "lag", "Lead": "lead", "NthValue": "nth_value"}[node.name]
+        if len(args) < 2 or not isinstance(args[1], Literal) or args[1].value is None:
+            raise Declined.because(Code.PLAN_VERSION, f"{function} by what is not a constant", node.name)
+        if len(args) > 2 and isinstance(args[2], Literal) and args[2].value is None:
+            args[2] = Literal(None, args[0].dtype)
+        if len(args) > 2 and args[2].dtype != args[0].dtype:
+            raise Declined.because(Code.PLAN_VERSION, f"{function}'s default has another type", node.name)
+        ignore_nulls = node["ignoreNulls"] is True
+        return WindowCall(name, function, tuple(args), args[0].dtype, frame, ignore_nulls=ignore_nulls)
+
+    def _aggregate(self, node: Node, name: str, frame: Frame) -> WindowCall:
+        inner = node.child_at(0)
+        function = AGGREGATES.get(inner.name)
+        if function is None:
+            raise Declined.because(Code.FUNCTION, f"{inner.name} is not computed over frames", inner.name)
+        if node["isDistinct"] is not False:
+            raise Declined.because(Code.FUNCTION, f"{function}(DISTINCT …) over a window", inner.name)
+        if inner.get("nullOnDivideByZero", True) is not True:
+            raise Declined.because(Code.FUNCTION, f"{function} with legacy statistics", inner.name)
+        args = tuple(translate(arg, self.scope) for arg in inner.children)
+        condition = translate(node.child_at(1), self.scope) if len(node.children) > 1 else None
+        mode = inner.get("evalContext", inner.get("evalMode", "ANSI"))
+        if mode not in ("ANSI", "LEGACY", "TRY"):
+            raise Declined.because(Code.PLAN_VERSION, f"{function} has evaluation mode {mode!r}", inner.name)
+        return WindowCall(
+            name,
+            f"try_{function}" if mode == "TRY" else function,
+            args,
+            _result_type(function, inner, args),
+            frame,
+            filter=condition,
+            ignore_nulls=inner.get("ignoreNulls", False) is True,
+            ansi=mode == "ANSI",
+        )
+
+    def _frame(self, node: Node) -> Frame:
+        if node.name != "SpecifiedWindowFrame" or len(node.children) != 2:
+            raise Declined.because(Code.PLAN_VERSION, f"a frame is a {node.name}", "Window")
+        units = {"RowFrame": "rows", "RangeFrame": "range"}.get(object_name(node["frameType"]))
+        if units is None:
+            raise Declined.because(Code.PLAN_VERSION, f"frames of {object_name(node['frameType'])}", "Window")
+        return Frame(units, self._bound(node.children[0], units), self._bound(node.children[1], units))
+
+    def _bound(self, node: Node, units: str) -> Bound:
+        if node.name in _BOUNDS:
+            return Bound(_BOUNDS[node.name])
+        if node.name != "Literal" or node["value"] is None:
+            raise Declined.because(Code.FRAME, "a frame's bound is not a constant", node.name)
+        if units == "rows":
+            return Bound(BoundKind.OFFSET, internal_value(node["value"], pa.int32()))
+        if len(self.order_by) != 1:
+            raise Declined.because(Code.PLAN_VERSION, "a RANGE offset over several order keys", "Window")
+        return self._range_bound(node["value"], node["dataType"], self.order_by[0].expr.dtype)
+
+    def _range_bound(self, value: Any, spark_type: Any, key: pa.DataType) -> Bound:
+        text = str(spark_type)
+        if _YEAR_MONTH.fullmatch(text) and (pa.types.is_date32(key) or pa.types.is_timestamp(key)):
+            self._check_calendar(key, "an interval of months", needs_utc=True)
+            return Bound(BoundKind.OFFSET, internal_value(value, pa.int64()), "months")
+        if _DAY_TIME.fullmatch(text):
+            micros: int = internal_value(value, pa.int64())
+            if pa.types.is_date32(key):
+                return Bound(BoundKind.OFFSET, int(Decimal(micros) / _DAY_MICROS))
+            if abs(micros) >= _DAY_MICROS:
+                self._check_calendar(key, "an interval of a day or more")
+            return Bound(BoundKind.OFFSET, micros, "us")
+        if pa.types.is_date32(key) and text == "integer":
+            return Bound(BoundKind.OFFSET, internal_value(value, pa.int32()))
+        dtype = arrow_type(spark_type)
+        if dtype is None or dtype != key or pa.types.is_temporal(key):
+            raise Declined.because(Code.FRAME, f"a frame of {spark_type} over a {spark_name(key)}", "Window")
+        return Bound(BoundKind.OFFSET, internal_value(value, dtype))
+
+    def _check_calendar(self, key: pa.DataType, what: str, *, needs_utc: bool = False) -> None:
+        """Only a TIMESTAMP has a zone; where its clocks change, moving by the calendar is not moving by a distance."""
+        if key != TIMESTAMP:
+            return
+        rules = self.scope.rules_of(self.scope.zone)
+        if rules is None or not rules.is_fixed or (needs_utc and rules.initial != 0):
+            raise Declined.because(Code.FRAME, f"{what} on timestamps in the zone {self.scope.zone}", "Window")
+
+
+def _sort_key(tree: Node, scope: Scope) -> SortKey:
+    direction, nulls = object_name(tree["direction"]), object_name(tree["nullOrdering"])
+    if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
+        raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Window")
+    return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
+
+
+def _narrow_average(tree: Node) -> Node | None:
+    """The window expression in `cast(avg(UnscaledValue(x)) OVER … / 100.0 AS decimal(p+4,s+4))`.
+
+    That is what the optimiser makes of the average of a decimal(p,s) with p + 4 <= 15. Taken as a whole, since only the
+    window function knows that the double in the middle has few enough digits to be printed the same everywhere.
+    """
+    if tree.name != "Cast" or len(tree.children) != 1 or tree.children[0].name != "Divide":
+        return None
+    divide = tree.children[0]
+    if len(divide.children) != 2 or divide.children[0].name != "WindowExpression":
+        return None
+    window, divisor = divide.children
+    path = ("AggregateExpression", "Average", "UnscaledValue")
+    below = window
+    for name in path:
+        if not below.children or below.children[0].name != name:
+            return None
+        below = below.children[0]
+    source = arrow_type(below.children[0].get("dataType")) if below.children else None
+    target = arrow_type(tree.get("dataType"))
+    if source is None or target is None or not (pa.types.is_decimal(source) and pa.types.is_decimal(target)):
+        return None
+    fits = source.precision + 4 <= 15 and (target.precision, target.scale) == (source.precision + 4, source.scale + 4)
+    power = divisor.name == "Literal" and divisor.get("dataType") == "double"
+    if not fits or not power or internal_value(divisor.get("value"), pa.float64()) != 10.0**source.scale:
+        return None
+    return window
+
+
+def _needs_no_order(call: WindowCall) -> bool:
+    whole = call.frame.start.kind is BoundKind.UNBOUNDED_PRECEDING
+    whole = whole and call.frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
+    return whole and call.function not in ("first", "last", "nth_value", "lag", "lead")
+
+
+def _result_type(function: str, node: Node, args: Sequence[Expr]) -> pa.DataType:
+    if function == "count":
+        return pa.int64()
+    if function in _STATISTICS:
+        if not all(pa.types.is_float64(arg.dtype) for arg in args):
+            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} of what is not a double", node.name)
+        return pa.float64()
+    if function in _VALUES:
+        if function in ("min", "max") and pa.types.is_null(args[0].dtype):
+            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} of an untyped NULL", node.name)
+        return args[0].dtype
+    source = args[0].dtype
+    if pa.types.is_decimal(source):
+        more, places = (10, 0) if function == "sum" else (4, 4)
+        return pa.decimal128(min(source.precision + more, 38), min(source.scale + places, 38))
+    if pa.types.is_duration(source):
+        return source
+    if pa.types.is_integer(source):
+        return pa.int64() if function == "sum" else pa.float64()
+    if pa.types.is_floating(source):
+        return pa.float64()
+    raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} of a {spark_name(source)}", node.name)
