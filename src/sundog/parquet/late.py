@@ -1,14 +1,16 @@
 """A few rows of a row group, decoding as little as Arrow can be brought to decode.
 
-Three ways, by what the rows and the column are like. Times for 100 rows out of a row group of 100,000 (CPU, one core):
+Three ways, by what the rows and the column are like. CPU times for 100 neighbouring rows of a row group of 100,000
+(lineitem; pages of 20,000 rows; compare, do not quote: the machine was busy):
 
-| way | when | l_comment | l_shipinstruct | l_orderkey | 16 columns |
-|---|---|---|---|---|---|
-| the chunk, then pick | rows all over the row group | 7.6 ms | 3.0 ms | 1.2 ms | 24 ms |
-| the chunk as a dictionary, then pick | the same, and a string column stored as a dictionary | (21 ms) | 0.3 ms | - | 17 ms |
-| the pages of the rows (`pages.py`) | rows close together: a few pages hold them | | | | |
+| way | when | comment | decimal | instruction (4 values) | date | all 15 columns |
+|---|---|---|---|---|---|---|
+| the chunk, then pick | rows all over the row group | 9.6 ms | 4.6 ms | 3.0 ms | 0.4 ms | 42 ms |
+| the same, strings as dictionaries | a string column stored as a dictionary | (21 ms) | - | 0.5 ms | - | 33 ms |
+| the pages of the rows (`pages.py`) | rows close together | 1.4 ms | 1.1 ms | 0.4 ms | 0.4 ms | 17 ms |
 
-Reading a string column as a dictionary is a loss when the writer gave up on the dictionary, so it is done only where a
+The larger the row group, the more the pages gain: the last line hardly depends on its size, the first two grow with it.
+Reading a string column as a dictionary is a loss where the writer gave up on the dictionary, so it is done only where a
 stored value takes less than the four bytes that its length alone would take otherwise.
 """
 
@@ -31,7 +33,8 @@ from sundog.parquet.reader import FileReader
 Rows = npt.NDArray[np.int64]
 
 _USUAL_PAGE_ROWS = 20_000  # of Arrow's and Spark's writers
-_WORTHWHILE_SHARE = 0.5  # of a chunk's pages: above it, decoding the chunk whole is as fast
+_ROWS_SHARE = 0.5  # of a row group that pages of the usual size would cover: above it, headers are not even looked at
+_BYTES_SHARE = 0.8  # of a chunk, its dictionary included, that the pages take: above it, there is nothing to gain
 
 
 class RowPicker:
@@ -60,13 +63,13 @@ class RowPicker:
         """Where the pages are, if only some of them hold the rows."""
         total = int(self._layout.footer.row_counts[row_group])
         touched = len(np.unique(rows // _USUAL_PAGE_ROWS))
-        if not is_local(self._layout.file.path) or touched > _WORTHWHILE_SHARE * total / _USUAL_PAGE_ROWS:
+        if not is_local(self._layout.file.path) or touched > _ROWS_SHARE * total / _USUAL_PAGE_ROWS:
             return None
         pages = self._pages.page_map(row_group, source.leaf)
         if pages is None:
             return None
         size, _ = self._layout.footer.chunk_size(row_group, source.leaf)
-        return pages if pages.bytes_of(pages.pages_of(rows)) <= _WORTHWHILE_SHARE * size else None
+        return pages if pages.bytes_of(pages.pages_of(rows)) <= _BYTES_SHARE * size else None
 
     def _from_pages(self, row_group: int, source: ColumnSource, pages: PageMap, rows: Rows) -> pa.Array:
         stored, decoded = self._layout.footer.chunk_size(row_group, source.leaf)

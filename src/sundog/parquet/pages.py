@@ -10,9 +10,8 @@ of a few dozen bytes makes them a file of one column and one row group, which Ar
     what Arrow is given: PAR1 [dict][page 1][page 4] footer PAR1
 
 No value is decoded by sundog itself. Local files only: headers are read one by one, which costs nothing on a disk and a
-round trip each on an object store.
-
-MEASUREMENTS
+round trip each on an object store. The bytes that must still be decoded are the wanted pages and, if they refer to it,
+the chunk's dictionary; making and opening the small file costs 0.2-0.3 ms. `late.py` has the times.
 """
 
 from __future__ import annotations
