@@ -114,6 +114,8 @@ class _Matcher:
                 return match_aggregate(node, child, self._scope(child))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
+                if node["partitionSpec"]:
+                    raise Declined.because(Code.COST, "a window with PARTITION BY is parallel on Spark", node.name)
                 child = self._window_input(node)
                 return match_window(node, child, self._scope(child))
             case "SubqueryAlias":
@@ -149,7 +151,7 @@ class _Matcher:
         try:
             return self._convert(node.child)
         except Declined:
-            if node["partitionSpec"] or any(below.name in SHAPE_NODES for below in node.child.walk()):
+            if any(below.name in SHAPE_NODES for below in node.child.walk()):
                 raise
             return self._read_foreign(node.child)
 
