@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import fs
 
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluate import predicate_mask
@@ -22,8 +23,9 @@ from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
 from sundog.operators.materialize import assemble, plan_fetch
 from sundog.operators.topk_scan import Switches, TopKSearch, plan_topk
+from sundog.parquet import filesystem
 from sundog.parquet.access_plan import plan_access
-from sundog.parquet.relation import Relation
+from sundog.parquet.relation import DataFile, Relation
 from tests.operators.reference import first_rows, same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
 from tests.parquet.files import cut, relation, write_file
@@ -252,26 +254,6 @@ def test_int96_has_no_statistics_and_is_read(tmp_path):
     assert result.metrics["row_groups_scanned"] == 3
 
 
-def test_null_count_missing_is_taken_as_nulls_possible(tmp_path, monkeypatch):
-    from sundog.parquet import footer as footer_module
-
-    read = footer_module.Footer._read_statistics
-
-    def without_null_counts(self, leaf):
-        found = read(self, leaf)
-        return footer_module.RawStatistics(found.lows, found.highs, (None,) * len(found.null_counts))
-
-    monkeypatch.setattr(footer_module.Footer, "_read_statistics", without_null_counts)
-    groups = [
-        pa.table({"x": pa.array([5, None])}),
-        pa.table({"x": pa.array([9, 8])}),
-        pa.table({"x": pa.array([1, 2])}),
-    ]
-    files = one_file(tmp_path, groups)
-    assert run(files, ["x"], [down(nulls_first=True)], 2).column("x") == [None, 9]
-    assert run(files, ["x"], [up(nulls_first=False)], 3).column("x") == [1, 2, 5]
-
-
 def test_long_strings_with_one_prefix(tmp_path):
     prefix = "https://example.org/" + "p" * 200
     groups = [pa.table({"x": [f"{prefix}{v:03d}" for v in range(low, low + 5)]}) for low in (0, 10, 5)]
@@ -305,6 +287,24 @@ def test_a_file_rewritten_between_two_queries_gives_the_new_answer(tmp_path):
     assert run(relation([path], numbers((0, 1))[0].schema), ["x"], [down()], 1).column("x") == [9]
     write_file(path, numbers((0, 9), (90, 99)))
     assert run(relation([path], numbers((0, 1))[0].schema), ["x"], [down()], 1).column("x") == [99]
+
+
+def test_files_that_are_not_local(tmp_path, monkeypatch):
+    """Through Arrow's file systems, with a folder standing in for a bucket."""
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    write_file(bucket / "a b.parquet", numbers((0, 9), (20, 29), (10, 19)))
+    stand_in = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    monkeypatch.setitem(filesystem._MAKERS, "s3a", (lambda: stand_in, lambda settings, authority: {}))
+    listed = DataFile("s3a://bucket/a%20b.parquet", (bucket / "a b.parquet").stat().st_size, 1)
+    files = replace(
+        relation([], numbers((0, 1))[0].schema), files=(listed,), filesystem=(("access.key", str(tmp_path)),)
+    )
+    result = run(files, ["x", "label"], [down()], 3, threads=2)
+    assert result.column("label") == ["v29", "v28", "v27"]
+    write_file(bucket / "a b.parquet", numbers((0, 9), (40, 49)))
+    listed = replace(listed, size=(bucket / "a b.parquet").stat().st_size, modified_ms=2)
+    assert run(replace(files, files=(listed,)), ["x"], [down()], 1, tasks=2).column("x") == [49]
 
 
 # ---------------------------------------------------------------- expressions, errors, shapes
