@@ -141,3 +141,10 @@ class Metrics:
 
     def as_dict(self) -> dict[str, float]:
         return dict(self._values)
+
+    def as_numbers(self) -> dict[str, float]:
+        """For people: counts are whole numbers, times are not."""
+        return {
+            name: value if METRICS[name].category is Category.TIMING else int(value)
+            for name, value in self._values.items()
+        }

@@ -38,6 +38,7 @@ from sundog.front.relation import read_relation
 from sundog.front.splice import frame_at, splice
 from sundog.front.support import Code, Declined, Reason
 from sundog.front.time_zones import java_zone
+from sundog.metrics import Metrics
 from sundog.parquet.relation import Relation
 from sundog.plan.logical import Foreign
 from sundog.plan.physical import PhysicalPlan, lower
@@ -201,8 +202,9 @@ def start_execution(planned: Planned, physical: PhysicalPlan, run: Run) -> Execu
 
 def _merge_metrics(run: Run, execution: Execution) -> None:
     run.placement = execution.placement
-    for key, value in execution.metrics.as_dict().items():
-        run.metrics[key] = run.metrics.get(key, 0) + value
+    merged = Metrics(run.metrics)
+    merged.merge(execution.metrics)
+    run.metrics = merged.as_numbers()
     run.stages.extend(execution.stages)
 
 

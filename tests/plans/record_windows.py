@@ -34,8 +34,7 @@ WINDOWS = {
         sum(id) OVER (ORDER BY id RANGE BETWEEN 3-1 PRECEDING AND 1+1 FOLLOWING) g,
         count(*) OVER (ORDER BY d RANGE BETWEEN cast('infinity' as double) PRECEDING AND 1 FOLLOWING) h""",
     "row_frames": """sum(id) OVER (ORDER BY id ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING) a,
-        sum(id) OVER (ORDER BY id) b, max(s) OVER () c,
-        min(d) OVER (PARTITION BY k, s ORDER BY id DESC, d NULLS LAST ROWS 3 PRECEDING) e""",
+        sum(id) OVER (ORDER BY id) b, max(s) OVER () c""",
     "places": """row_number() OVER (ORDER BY id) a, rank() OVER (ORDER BY id, s) b, dense_rank() OVER (ORDER BY id) c,
         ntile(4) OVER (ORDER BY id) e, percent_rank() OVER (ORDER BY id) g, cume_dist() OVER (ORDER BY id) h""",
     "shifts": """lag(s) OVER (ORDER BY id) a, lag(id, 2, -1) OVER (ORDER BY id) b, lead(id, 3, k) OVER (ORDER BY id) c,
@@ -59,8 +58,8 @@ WINDOWS = {
     "zone": """sum(id) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 23 HOURS PRECEDING AND CURRENT ROW) a,
         sum(d) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 24 HOURS PRECEDING AND CURRENT ROW) b,
         sum(id) OVER (ORDER BY tn RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND CURRENT ROW) c""",
-    "group_limit": None,
 }
+PARTITIONED = "min(d) OVER (PARTITION BY k, s ORDER BY id DESC, d NULLS LAST ROWS 3 PRECEDING) a"
 GROUP_LIMIT = "SELECT * FROM (SELECT id, rank() OVER (ORDER BY d) r FROM t) WHERE r < 5"
 
 
@@ -70,8 +69,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         spark.range(20).selectExpr(*_split(COLUMNS)).write.mode("overwrite").parquet(f"{scratch}/t")
         spark.read.parquet(f"{scratch}/t").createOrReplaceTempView("t")
-        for name, outputs in WINDOWS.items():
-            sql = GROUP_LIMIT if outputs is None else f"SELECT id, {outputs} FROM t"
+        queries = {name: f"SELECT id, {outputs} FROM t" for name, outputs in WINDOWS.items()}
+        queries |= {"partitioned": f"SELECT id, {PARTITIONED} FROM t", "group_limit": GROUP_LIMIT}
+        for name, sql in queries.items():
             nodes: Any = json.loads(spark.sql(sql)._jdf.queryExecution().optimizedPlan().toJSON())
             (folder / f"window_{name}.json").write_text(
                 json.dumps(nodes, indent=1).replace(_jvm_id(nodes), "jvm") + "\n"

@@ -59,7 +59,9 @@ def tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     spark.table("events").write.partitionBy("small", "day").parquet(str(folder / "parted"))
     spark.read.parquet(str(folder / "parted")).createOrReplaceTempView("parted")
     sundog.enable(spark)
-    yield spark
+    with pytest.MonkeyPatch.context() as patch:  # so that two thousand rows are worth several tasks
+        patch.setattr("sundog.runtime.execute.TASK_BYTES", 4096)
+        yield spark
     sundog.disable(spark)
 
 

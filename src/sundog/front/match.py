@@ -8,7 +8,9 @@ Spark's while the top-k below it is taken, and a query that sundog takes whole n
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from sundog.config import Settings
 from sundog.expr.calls import NamedExpr
@@ -28,6 +30,7 @@ from sundog.tree import walk
 RelationReader = Callable[[Node, Node | None], Relation]
 ForeignReader = Callable[[Node], Foreign]
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
+T = TypeVar("T")
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
 
 
@@ -74,12 +77,13 @@ class _Matcher:
 
     def search(self, node: Node, matches: Matches) -> None:
         try:
-            plan = self._convert(node)
+            plan = _known_forms(lambda: self._convert(node), node)
         except Declined as declined:
-            below = self._topk_below_projection(node)
-            if below is not None:
-                matches.found.append(below)
-                return
+            with suppress(Declined):  # the reasons of the whole are the ones to show
+                below = _known_forms(lambda: self._topk_below_projection(node), node)
+                if below is not None:
+                    matches.found.append(below)
+                    return
             if node.name in SHAPE_NODES:
                 matches.decline(declined.reasons)
             for child in node.children:
@@ -91,7 +95,7 @@ class _Matcher:
             for child in node.children:
                 self.search(child, matches)
             return
-        if plan.schema.names != output_names(node):
+        if plan.schema.names != _known_forms(lambda: output_names(node), node):
             matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
             return
         matches.found.append(Match(node.path, plan))
@@ -160,15 +164,11 @@ class _Matcher:
 
         The k + offset best rows take the place of the sort; the limit above them then changes nothing.
         """
-        try:
-            shape = match_limit(node)
-            if shape is None or shape.sort is None or not shape.projects or not self._settings.topk_enabled:
-                return None
-            child = self._convert(shape.child)
-            order = self._order(shape.sort, child)
-        except Declined:
+        shape = match_limit(node)
+        if shape is None or shape.sort is None or not shape.projects or not self._settings.topk_enabled:
             return None
-        plan = TopK(child, order, shape.limit + shape.offset)
+        child = self._convert(shape.child)
+        plan = TopK(child, self._order(shape.sort, child), shape.limit + shape.offset)
         return Match(shape.sort.path, plan) if plan.schema.names == output_names(shape.sort) else None
 
     def _order(self, sort: Node, child: LogicalPlan) -> tuple[SortKey, ...]:
@@ -181,6 +181,15 @@ class _Matcher:
 
     def _scope(self, child: LogicalPlan) -> Scope:
         return replace(self._session, columns={field.name: field.type for field in child.schema})
+
+
+def _known_forms(read: Callable[[], T], node: Node) -> T:
+    """What `read` makes of a plan; a plan of a form that it was not written for declines instead of crashing."""
+    try:
+        return read()
+    except (LookupError, TypeError, AttributeError, ValueError) as problem:
+        sentence = f"{type(problem).__name__} while reading the plan: {problem}"
+        raise Declined.because(Code.PLAN_VERSION, sentence, node.name) from problem
 
 
 def _named(tree: Node, scope: Scope) -> NamedExpr:

@@ -314,6 +314,8 @@ class TopKSearch:
         self._pruner = RowGroupPruner(self.filter, self.metrics)
         prunes = plan.spec.switches.initial_threshold
         ruled_out = [prunes and self._pruner.should_skip(candidate) for candidate in plan.candidates]
+        self.ruled_out_at_start = [c.position for c, out in zip(plan.candidates, ruled_out, strict=True) if out]
+        self.judged: list[tuple[tuple[int, int], bool, Threshold]] = []  # place, taken or skipped, and by which bar
         self.metrics.add("row_groups_pruned_initial_threshold", sum(ruled_out))
         self._queue = deque(c for c, out in zip(plan.candidates, ruled_out, strict=True) if not out)
 
@@ -376,7 +378,9 @@ class TopKSearch:
         with self._lock:
             while self._queue:
                 candidate = self._queue.popleft()
-                if self.plan.spec.switches.row_groups and self._pruner.should_skip(candidate):
+                skipped = self.plan.spec.switches.row_groups and self._pruner.should_skip(candidate)
+                self.judged.append((candidate.position, not skipped, self.filter.snapshot()))
+                if skipped:
                     self.metrics.add("row_groups_pruned_dynamic_filter")
                     continue
                 self._touched.add(candidate.file)

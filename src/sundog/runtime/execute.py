@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave the others idle
-TASKS_PER_SLOT = 4  # small tasks even out; a task costs the driver 0.1 ms and Spark some 5 ms
+TASKS_PER_SLOT = 4  # small tasks even out, but each costs the driver 0.1 ms and Spark some 5 ms
+TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 
 
 class Execution:
@@ -155,6 +156,11 @@ def _choose_runtime(
     return SparkRuntime(session, settings.task_memory_bytes, settings.exchange_block_bytes)
 
 
+def task_count(column_bytes: int, parallelism: int) -> int:
+    """Tasks for so much input: none so small that starting it costs more than running it."""
+    return max(1, min(parallelism * TASKS_PER_SLOT, column_bytes // TASK_BYTES))
+
+
 class _Builder:
     """Turns nodes into flows, bottom up."""
 
@@ -200,19 +206,19 @@ class _Builder:
         access = self._leaf.access
         if access.columns != scan.columns:
             access = plan_access(scan.relation, scan.columns, scan.predicate)
-        tasks = scan_tasks(access, self._runtime.parallelism * TASKS_PER_SLOT)
+        tasks = scan_tasks(access, task_count(access.column_bytes(), self._runtime.parallelism))
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
     def _topk_scan(self, plan: TopKScan) -> Flow:
         assert self._leaf is not None
         assert self._leaf.topk is not None
-        rows = run_topk(self._leaf.topk, plan.limit, plan.offset, self._runtime)
+        rows = run_topk(self._leaf.topk, plan.limit, plan.offset, self._runtime, self._details)
         return on_driver(self._runtime, [rows] if rows.num_rows else [])
 
     def _aggregate(self, plan: TwoPhaseAggregate) -> Flow:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
-        partitions = self._runtime.parallelism * FINAL_TASKS_PER_SLOT
+        partitions = self._exchange_partitions()
         flow = self.flow(plan.child)
         for phase in aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads):
             flow = flow.then(phase.operator)
@@ -223,7 +229,13 @@ class _Builder:
         steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by)
         key_columns = set().union(*(columns_of(key.expr) for key in plan.order_by))
         keys = narrowed(plan.child, key_columns)
-        return window_flow(steps, self.flow(plan.child), None if keys is None else self.flow(keys), self._runtime)
+        rows, ranges = self.flow(plan.child), self._exchange_partitions()
+        return window_flow(steps, rows, None if keys is None else self.flow(keys), ranges, self._runtime)
+
+    def _exchange_partitions(self) -> int:
+        """As many as keep every slot busy; one where the input is too small to share out."""
+        most = self._runtime.parallelism * FINAL_TASKS_PER_SLOT
+        return most if self._leaf is None else min(most, task_count(self._leaf.column_bytes(), most))
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):

@@ -9,6 +9,8 @@ Afterwards the columns that the search did not need are fetched for the winners 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from sundog.operators.context import TaskContext
@@ -16,18 +18,20 @@ from sundog.operators.materialize import assemble, plan_fetch
 from sundog.operators.topk_scan import TopKPlan, TopKSearch
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Runtime
+from sundog.runtime.topk_details import decisions_of, topk_details
 
 
-def run_topk(plan: TopKPlan, limit: int, offset: int, runtime: Runtime) -> pa.RecordBatch:
+def run_topk(plan: TopKPlan, limit: int, offset: int, runtime: Runtime, details: dict[str, Any]) -> pa.RecordBatch:
     """The rows `offset .. offset + limit` of the sorted table, with all output columns."""
     search = TopKSearch(plan)
+    on_threads = isinstance(runtime, DriverRuntime)
     if isinstance(runtime, DriverRuntime):
         _search_with_threads(search, runtime)
     else:
         _search_in_rounds(search, runtime)
     search.count(runtime.metrics)
     winners = search.winners().slice(offset, limit)
-    on_threads = isinstance(runtime, DriverRuntime)
+    details.setdefault("topk", []).append(lambda: topk_details(plan, decisions_of(search, in_tasks=not on_threads)))
     fetches = plan_fetch(plan, winners, runtime.parallelism, split_columns=on_threads)
     fetched = runtime.start(fetches, "Materialize").collect() if fetches else []
     return assemble(plan, winners, fetched)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, array_of_ranks
 from sundog.expr.threshold import Threshold
-from sundog.operators.topk_scan import TopKPlan
+from sundog.operators.topk_scan import TopKPlan, TopKSearch
 from sundog.parquet.bounds import expression_bounds
 from sundog.parquet.pruning import Verdict
 from sundog.parquet.row_group_pruner import Candidate, best_place
@@ -38,6 +38,18 @@ class _RowGroup:
     low: Rank | None
     high: Rank | None
     is_skipped: bool
+
+
+def decisions_of(search: TopKSearch, in_tasks: bool) -> list[Decision]:
+    """The history of a finished search. `in_tasks`: what was taken was handed to tasks, which judged again."""
+    taken = RowGroupState.HANDED_OUT if in_tasks else RowGroupState.READ
+    start = search.plan.initial
+    at_start = [Decision(place, RowGroupState.PRUNED_INITIAL_THRESHOLD, start) for place in search.ruled_out_at_start]
+    judged = [
+        Decision(place, taken if was_taken else RowGroupState.PRUNED_DYNAMIC, bar)
+        for place, was_taken, bar in search.judged
+    ]
+    return [*at_start, *judged]
 
 
 def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:

@@ -19,10 +19,8 @@ from sundog.operators.window.ranges import KeySample
 from sundog.operators.window.steps import WindowSteps
 from sundog.runtime.flow import Flow, Runtime
 
-RANGES_PER_SLOT = 2
 
-
-def window_flow(steps: WindowSteps, rows: Flow, keys: Flow | None, runtime: Runtime) -> Flow:
+def window_flow(steps: WindowSteps, rows: Flow, keys: Flow | None, ranges: int, runtime: Runtime) -> Flow:
     """The rows in key order, with the window's columns.
 
     `keys` are the same rows with the order keys alone, where reading those is cheap; else the rows are held to be read
@@ -35,8 +33,8 @@ def window_flow(steps: WindowSteps, rows: Flow, keys: Flow | None, runtime: Runt
     sample = KeySample.from_batches(keys.then(steps.sample()).collect(), steps.order_by)
     if sample.extremes.overflows(steps.need.reach, steps.order_by[0]):
         raise Declined.because(Code.RANGE_OVERFLOW, "key and offset may leave the key's type", "Window")
-    for ranges in (runtime.parallelism * RANGES_PER_SLOT, 1):
-        move = steps.repartition(sample, ranges)
+    for count in (ranges, 1):
+        move = steps.repartition(sample, count)
         flow = _in_ranges(steps, rows, move)
         if flow is not None:
             runtime.metrics.add("ranges", move.partitions)
