@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import (
+    AddInterval,
     And,
     Arith,
     ArithOp,
@@ -29,6 +30,7 @@ from sundog.expr.nodes import (
     Like,
     Literal,
     Negate,
+    NormalizeFloat,
     Not,
     Or,
     StringMatch,
@@ -252,6 +254,8 @@ def test_no_predicate_matches_all_and_no_rows_are_skipped(tmp_path):
     assert verdict(tmp_path, pa.array([], LONG), None) in (SKIP,)
 
 
+DURATION = pa.duration("us")
+INSTANTS = FIVE_TO_NINE.view(TIMESTAMP_NTZ)
 PLUS_ONE = Arith(ArithOp.ADD, c(), Literal(1, LONG), LONG)
 MONOTONIC = [
     (PLUS_ONE, LONG, FIVE_TO_NINE, 6, 10),
@@ -261,6 +265,7 @@ MONOTONIC = [
     (Arith(ArithOp.ADD, PLUS_ONE, Literal(1, LONG), LONG), LONG, FIVE_TO_NINE, 7, 11),
     (Cast(c(pa.int32()), LONG), LONG, FIVE_TO_NINE.cast(pa.int32()), 5, 9),
     (Cast(c(pa.int32()), DOUBLE), DOUBLE, FIVE_TO_NINE.cast(pa.int32()), 5.0, 9.0),
+    (AddInterval(c(TIMESTAMP_NTZ), Literal(3, DURATION), TIMESTAMP_NTZ), TIMESTAMP_NTZ, INSTANTS, 8, 12),
     (Cast(c(), pa.decimal128(22, 2)), pa.decimal128(22, 2), FIVE_TO_NINE, Decimal("5.00"), Decimal("9.00")),
 ]
 
@@ -275,6 +280,12 @@ def test_monotonic_expressions_carry_bounds_over(tmp_path, expr, dtype, array, l
     assert against(">", high) is SKIP
     assert against(">=", low) is ALL
     assert against("=", low) is SCAN
+
+
+def test_normalizing_floats_changes_no_bound(tmp_path):
+    normal = NormalizeFloat(c(DOUBLE), DOUBLE)
+    assert verdict(tmp_path, pa.array([-0.0, 1.0]), Compare(CompareOp.LT, normal, Literal(0.0, DOUBLE))) is SKIP
+    assert verdict(tmp_path, pa.array([-0.0, 1.0]), Compare(CompareOp.GT, normal, Literal(1.0, DOUBLE))) is SCAN
 
 
 def test_date_trunc_and_date_to_timestamp(tmp_path):

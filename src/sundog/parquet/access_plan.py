@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -67,15 +68,15 @@ class ParquetAccessPlan:
         """What is left to read, in file order."""
         runs: list[Run] = []
         for number, _, verdicts in self.opened():
-            previous = -2
-            for group in np.flatnonzero(verdicts != Verdict.SKIP).tolist():
-                verdict = Verdict(int(verdicts[group]))
-                joins = not force_per_row_group and group == previous + 1 and runs[-1].verdict is verdict
-                if joins and runs[-1].file == number:
-                    runs[-1] = replace(runs[-1], row_groups=(*runs[-1].row_groups, group))
-                else:
-                    runs.append(Run(number, (group,), verdict))
-                previous = group
+            groups = np.flatnonzero(verdicts != Verdict.SKIP)
+            left = verdicts[groups]
+            if force_per_row_group:
+                starts = np.arange(1, len(groups))
+            else:
+                starts = np.flatnonzero((np.diff(groups) != 1) | (np.diff(left) != 0)) + 1
+            bounds = [0, *starts.tolist(), len(groups)] if len(groups) else []
+            for first, last in pairwise(bounds):
+                runs.append(Run(number, tuple(groups[first:last].tolist()), Verdict(int(left[first]))))
         return runs
 
     def tasks(self, count: int) -> list[tuple[FileSlice, ...]]:
@@ -86,10 +87,8 @@ class ParquetAccessPlan:
         weights = np.array([self._weight(run) for run in runs], np.float64)
         middles = np.cumsum(weights) - weights / 2
         owners = np.minimum((middles * count / weights.sum()).astype(np.int64), count - 1)
-        return [
-            self.slices(run for run, owner in zip(runs, owners, strict=True) if owner == task)
-            for task in np.unique(owners)
-        ]
+        starts = np.flatnonzero(np.diff(owners)) + 1
+        return [self.slices(runs[first:last]) for first, last in pairwise([0, *starts.tolist(), len(runs)])]
 
     def slices(self, runs: Iterable[Run]) -> tuple[FileSlice, ...]:
         """The runs as picklable parts of files, those of one file together, in the order given."""
@@ -132,10 +131,12 @@ class ParquetAccessPlan:
 
     def __str__(self) -> str:
         lines = []
+        texts: dict[int, list[str]] = {}
+        for run in self.split_runs():
+            texts.setdefault(run.file, []).append(f"{_span(run.row_groups)} {run.verdict.name}")
         for number, layout, verdicts in self.opened():
             name = layout.file.path.rsplit("/", 1)[-1]
-            runs = [run for run in self.split_runs() if run.file == number]
-            parts = ", ".join(f"{_span(run.row_groups)} {run.verdict.name}" for run in runs)
+            parts = ", ".join(texts.get(number, []))
             lines.append(f"{name}: {len(verdicts)} row groups -> {parts or 'nothing'}")
         return "\n".join(lines)
 
