@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,17 @@ SCHEMA = pa.schema([(f"{dtype}#{number}", dtype) for dtype in TYPES for number i
 NOW_AND_THEN = st.sampled_from(list(EvalMode))
 
 
+@cache
 def columns(dtype: pa.DataType) -> st.SearchStrategy[Expr]:
     return st.sampled_from([Column(f"{dtype}#{number}", dtype) for number in (1, 2)])
 
 
+@cache
 def literals(dtype: pa.DataType) -> st.SearchStrategy[Expr]:
     return values(dtype).map(lambda value: Literal(pa.scalar(value, dtype).as_py(), dtype))
 
 
+@cache  # hypothesis spends its time on making strategies, not on drawing from them
 def exprs(dtype: pa.DataType, depth: int) -> st.SearchStrategy[Expr]:
     leaf = st.one_of(columns(dtype), literals(dtype))
     if depth == 0:
@@ -176,7 +180,7 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_equals_the_row_interpreter(data: st.DataObject) -> None:
     expr = data.draw(st.sampled_from(TYPES).flatmap(lambda t: exprs(t, 3)))

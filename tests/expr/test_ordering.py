@@ -63,21 +63,21 @@ def keyed_columns(draw: st.DrawFn, max_size: int = 60) -> tuple[list[pa.Array], 
     return batch.slice(offset).columns, keys
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(keyed_columns())
 def test_sort_is_stable_and_in_sparks_order(case: tuple[list[pa.Array], list[SortKey]]) -> None:
     arrays, keys = case
     assert sort_indices(arrays, keys).tolist() == naive_order(arrays, keys)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(keyed_columns(), st.integers(0, 70))
 def test_select_k_is_the_head_of_the_sort(case: tuple[list[pa.Array], list[SortKey]], k: int) -> None:
     arrays, keys = case
     assert select_k(arrays, keys, k).tolist() == naive_order(arrays, keys)[:k]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(keyed_columns(max_size=12))
 def test_words_order_and_tie_as_the_rows(case: tuple[list[pa.Array], list[SortKey]]) -> None:
     arrays, keys = case
@@ -91,7 +91,7 @@ def test_words_order_and_tie_as_the_rows(case: tuple[list[pa.Array], list[SortKe
                 assert (words[i] > words[j]) - (words[i] < words[j]) == naive_compare(values[i], values[j], sort_key)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(keyed_columns(max_size=8))
 def test_compare_rows_agrees(case: tuple[list[pa.Array], list[SortKey]]) -> None:
     arrays, keys = case

@@ -13,6 +13,7 @@ skewed weights gives a hot value. The share of NULLs is none, few, half or all; 
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,7 @@ STRING_EDGES = [
 ]
 
 
+@cache
 def values(dtype: pa.DataType) -> st.SearchStrategy[Any]:
     """One non-NULL value, as `pa.scalar(value, dtype)` takes it; edge values are frequent."""
     edges, anything = _domain(dtype)
@@ -111,6 +113,7 @@ def array_of(pool: list[Any], dtype: pa.DataType) -> pa.Array:
     return pa.array(pool, dtype)
 
 
+@cache
 def _sized(dtype: pa.DataType, size: int, nulls: bool) -> st.SearchStrategy[pa.Array]:
     if size == 0:
         return st.just(pa.array([], dtype))
