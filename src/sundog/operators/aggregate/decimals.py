@@ -179,7 +179,9 @@ class AverageDecimals(Accumulator):
         return (low, high), size >= 10**self.call.dtype.precision
 
     def _out_of_range(self, group: int) -> SparkQueryError:
-        count = int(self._counts.values[group])
-        digits = unscaled(self._sums.values[group]) * 10 ** (_MOST_DIGITS + 1 - self._sums.dtype.scale) // count
-        value = Decimal(digits).scaleb(-(_MOST_DIGITS + 1))
+        """The quotient with the 39 decimals that Spark computes and shows."""
+        places = _MOST_DIGITS + 1
+        total = unscaled(self._sums.values[group])
+        digits = abs(total) * 10 ** (places - self._sums.dtype.scale) // int(self._counts.values[group])
+        value = Decimal((int(total < 0), tuple(map(int, str(digits))), -places))
         return SparkQueryError.decimal_out_of_range(value, self.call.dtype)

@@ -2,7 +2,8 @@
 
 Every state is the summary of a set (count, means, moments), a row is a set of one, and there is one way to put sets
 together (`kernels/by_group_moments.py`). As in Spark, an empty set gives NULL, the sample functions give NULL for one
-row, corr gives NULL where a variable does not vary, and a NaN anywhere gives NaN.
+row, corr gives NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance with
+infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning.)
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ from sundog.operators.aggregate.vectors import NO_MASK, Bytes, Vector
 
 Floats = npt.NDArray[np.float64]
 _DOUBLE = pa.float64()
+
+
+def _spread(values: Floats) -> Floats:
+    """The moment of a set of one: zero, but NaN for an infinity, as x - mean is then."""
+    with np.errstate(invalid="ignore"):
+        return values - values
 
 
 def _ones(valid: Bytes | None, length: int) -> Floats:
@@ -48,11 +55,12 @@ class Variance(Accumulator):
         merge_moments_by_group(groups.ids, valid, *sets, *self._states)
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        length = args[0].length
-        self._merge([np.ones(length), as_floats(args[0]), np.zeros(length)], mask_of(counted(args, rows)), groups)
+        values = as_floats(args[0])
+        self._merge([np.ones(len(values)), values, _spread(values)], mask_of(counted(args, rows)), groups)
 
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        sets = [_ones(counted(args, rows), length), as_floats(args[0]), np.zeros(length)]
+        values = as_floats(args[0])
+        sets = [_ones(counted(args, rows), length), values, _spread(values)]
         return [Vector(_DOUBLE, length, values) for values in sets]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
@@ -94,8 +102,9 @@ class Covariance(Accumulator):
         return sets
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        length = args[0].length
-        columns = [_ones(counted(args, rows), length), as_floats(args[0]), as_floats(args[1])]
+        length, x, y = args[0].length, as_floats(args[0]), as_floats(args[1])
+        own_x, own_y = _spread(x), _spread(y)
+        columns = [_ones(counted(args, rows), length), x, y, own_x + own_y, own_x, own_y]
         self._merge(self._sets(columns, length), groups)
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:

@@ -23,7 +23,7 @@ def sum_overflow(dtype: pa.DataType) -> SparkQueryError:
     if pa.types.is_duration(dtype):
         parameters = {"functionName": "`try_add`"}
         return SparkQueryError("INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION", parameters, ErrorKind.ARITHMETIC)
-    return _overflow("long overflow", "try_add")
+    return _overflow("overflow", "try_add")
 
 
 def decimal_sum_overflow(function: str) -> SparkQueryError:
