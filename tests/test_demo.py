@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import typer
@@ -115,24 +116,24 @@ def test_command_refuses_no_rows(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_data_is_what_the_demo_says(spark: Any, tmp_path: Path) -> None:
-    write_events(spark, 20_000, tmp_path / "events")
+    rows = 1 << 16
+    write_events(spark, rows, tmp_path / "events")
     files = sorted((tmp_path / "events").glob("*.parquet"))
     assert len(files) == 8
     assert [pq.read_metadata(file).num_row_groups for file in files] == [8] * 8
     table = pq.read_table(tmp_path / "events")
     assert table.num_columns >= 12
-    assert table.num_rows == 20_000
+    assert table.num_rows == rows
     times = table["event_time"].combine_chunks()
-    assert len(times.unique()) == 20_000, "with ties a top-k would have more than one right answer"
-    spans = [
-        (group.column(0).statistics.min, group.column(0).statistics.max)
-        for file in files
-        for group in (pq.read_metadata(file).row_group(index) for index in range(8))
-    ]
-    assert spans == sorted(spans), "row groups follow each other in time"
+    assert len(times.unique()) == rows, "with ties a top-k would have more than one right answer"
+    groups = [pq.read_metadata(file).row_group(index) for file in files for index in range(8)]
+    assert all(group.column(0).statistics.has_min_max for group in groups), "without, nothing can be pruned"
+    ends = [end for file in files for end in pc.min_max(pq.read_table(file)["event_time"]).as_py().values()]
+    assert ends == sorted(ends), "files follow each other in time"
     assert not times.equals(times.sort()), "rows do not"
-    users = table["user_id"].value_counts().field("counts").to_pylist()
+    users = table["user_id"].combine_chunks().value_counts().field("counts").to_pylist()
     assert max(users) > 5 * (sum(users) / len(users)), "customers are skewed"
+    assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "INT96", "settings are as they were"
 
 
 @pytest.fixture
@@ -161,34 +162,73 @@ def test_the_demo_end_to_end(spark: Any, tmp_path: Path, screen: Console) -> Non
     assert spark.conf.get("spark.sundog.placement", None) is None, "settings are as they were"
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(300)
-def test_the_demo_as_json(spark: Any, tmp_path: Path, screen: Console, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run_demo(5_000, tmp_path, tmp_path / "report.html", screen, as_json=True, session=spark)
+class Settings(dict[str, str]):
+    """As much of a session as the demo's frame needs."""
+
+    def __init__(self) -> None:
+        super().__init__({"spark.sundog.placement": "driver"})
+        self.conf = self
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value
+
+    def unset(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, screen: Console, *runs: Run, **options: Any) -> int:
+    """The demo around queries whose outcomes are given."""
+    given = iter(runs)
+    monkeypatch.setattr(demo.sundog, "disable", lambda spark: None)
+    monkeypatch.setattr(demo, "_make_data", lambda spark, rows, data, stage: data.mkdir())
+
+    def run_query(spark: Any, query: Any, stage: Any) -> Outcome:
+        spark.conf.set("spark.sundog.placement", "executors")
+        return Outcome(query, 2.0, 20, attempts(next(given), options.get("difference")))
+
+    monkeypatch.setattr(demo, "_run_query", run_query)
+    settings = Settings()
+    as_json = options.get("as_json", False)
+    code = run_demo(1000, tmp_path, tmp_path / "report.html", screen, as_json, session=settings)  # type: ignore[arg-type]
+    assert settings == {"spark.sundog.placement": "driver"}, "settings are as they were"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"], "its data is gone"
+    return code
+
+
+def test_the_demo_as_json(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, screen: Console, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run_with(monkeypatch, tmp_path, screen, topk_run(), window_run(), declined(), as_json=True)
     found = json.loads(screen.file.getvalue())  # type: ignore[attr-defined]
     assert code == 0
     assert found["ok"] is True
-    assert found["rows"] == 5_000
+    assert found["rows"] == 1000
     assert [query["name"] for query in found["queries"]] == ["top-k", "window", "group-by"]
-    for query in found["queries"]:
-        assert query["answers_equal"] is True
-        assert set(query["sundog"]) == {"auto", "driver", "executors"}
-        assert query["sundog"]["driver"]["placement"] == "driver"
-        assert query["sundog"]["executors"]["placement"] == "executors"
+    assert [query["sundog"]["auto"]["accelerated"] for query in found["queries"]] == [True, True, False]
+    assert found["queries"][2]["sundog"]["driver"]["fallback_reasons"] == ["COLLATION: a [bold]strange[/] column"]
     assert "The answers are equal" in capsys.readouterr().err, "people are still told"
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(300)
-def test_a_wrong_answer_fails_the_demo(
-    spark: Any, tmp_path: Path, screen: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As if sundog had lost a row: every comparison is told of one row less."""
-
-    def one_row_less(expected: pa.Table, actual: pa.Table, ordered: bool) -> str | None:
-        return differing(expected, actual.slice(1), ordered)
-
-    monkeypatch.setattr(demo, "differing", one_row_less)
-    code = run_demo(2_000, tmp_path, tmp_path / "report.html", screen, session=spark)
+def test_a_wrong_answer_fails_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, screen: Console) -> None:
+    code = run_with(monkeypatch, tmp_path, screen, *[topk_run()] * 3, difference="19 rows, not 20")
     assert code == 1
-    assert "The answers differ" in screen.file.getvalue()  # type: ignore[attr-defined]
+    said = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "The answers differ: auto: 19 rows, not 20" in said
+    assert "The answers are equal" not in said
+    assert "compared and differ" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_nothing_accelerated_fails_the_demo_with_the_reasons(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, screen: Console
+) -> None:
+    code = run_with(monkeypatch, tmp_path, screen, *[declined()] * 3)
+    assert code == 1
+    said = " ".join(screen.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "not taken: COLLATION: a [bold]strange[/] column" in said, "text of a query is never markup"
+    assert "sundog took none of the queries" in said
+
+
+def test_data_is_gone_after_a_failure_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, screen: Console) -> None:
+    with pytest.raises(StopIteration):
+        run_with(monkeypatch, tmp_path, screen)
+    assert list(tmp_path.iterdir()) == []

@@ -31,7 +31,7 @@ from sundog.benchmarks.cases.model import SameRows
 from sundog.demo_events import FILES, DemoQuery, queries, write_events
 from sundog.errors import SundogError
 from sundog.machine import usable_cores
-from sundog.report.headline import summary
+from sundog.report.headline import row_groups, summary
 from sundog.report.html import Section, Timing, write_report
 from sundog.report.wording import bytes_text, count_text, ratio_text, seconds_text
 from sundog.run import Run
@@ -358,8 +358,8 @@ def table_rows(outcomes: list[Outcome]) -> list[tuple[str, list[str]]]:
     lines += [
         ("times as fast", [ratio_text(o.ratio(o.shown)) if o.shown.accelerated else "" for o in outcomes]),
         ("auto ran on", [o.attempts[0].run.placement or "Spark" for o in outcomes]),
-        ("row groups read", by_metric("row_groups_scanned")),
-        ("row groups pruned", [_pruned(outcome.shown) for outcome in outcomes]),
+        ("row groups read", [_row_groups(outcome.shown)[0] for outcome in outcomes]),
+        ("row groups pruned", [_row_groups(outcome.shown)[1] for outcome in outcomes]),
         ("ranges", by_metric("ranges")),
         ("halo rows", by_metric("halo_rows")),
         ("groups", by_metric("groups")),
@@ -379,9 +379,11 @@ def _metric(attempt: Attempt, name: str) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def _pruned(attempt: Attempt) -> str:
-    total, read = (attempt.run.metrics.get(name) for name in ("row_groups_total", "row_groups_scanned"))
-    return "" if total is None else f"{total - (read or 0):,.0f}"
+def _row_groups(attempt: Attempt) -> tuple[str, str]:
+    if not attempt.run.metrics.get("row_groups_total"):
+        return "", ""
+    read, unread = row_groups(attempt.run.metrics)
+    return f"{read:,}", f"{unread:,}"
 
 
 def _write(report: Path, rows: int, outcomes: list[Outcome]) -> None:

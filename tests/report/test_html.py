@@ -146,6 +146,15 @@ def test_headlines_of_the_other_shapes() -> None:
     assert "1 more reason below" in spark
 
 
+def test_a_row_group_that_was_read_twice_is_one() -> None:
+    run = window_run()
+    run.metrics.update(row_groups_total=8, row_groups_scanned=16, input_rows=92_000)
+    page = page_of(run)
+    tiles = dict(zip((dt.text for dt in page.all("dt")), (dd.text for dd in page.all("dd")), strict=True))
+    assert tiles["Row groups read"] == "8 of 8 100 %"
+    assert "borrowed 36 rows (0.08 % of the input)" in page.all("p", "summary")[0].text
+
+
 def test_every_row_group_is_a_bar_with_its_fate_in_words() -> None:
     page = page_of(topk_run())
     bars = page.bars()

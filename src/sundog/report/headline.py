@@ -46,12 +46,13 @@ def _why_not(run: Run) -> str:
 
 
 def _topk(metrics: dict[str, float]) -> str:
-    total, read = metrics.get("row_groups_total", 0), metrics.get("row_groups_scanned", 0)
-    if read >= total:
+    read, unread = row_groups(metrics)
+    total = read + unread
+    if not unread:
         return f"Read the sort columns of all {plural(total, 'row group')} and the other columns for the winners only."
     return (
         f"Read {count_text(read)} of {plural(total, 'row group')} ({share_text(read, total)}). Their minimum and maximum "
-        f"showed that the other {count_text(total - read)} could not hold a row of the answer, so they were never opened."
+        f"showed that the other {count_text(unread)} could not hold a row of the answer, so they were never opened."
     )
 
 
@@ -62,11 +63,22 @@ def _window(metrics: dict[str, float]) -> str:
     text = f"Cut the order key into {plural(ranges, 'range')} and computed them side by side"
     if ranges > 1:
         text += ", where plain Spark moves all rows into one task"
-    halo, rows = metrics.get("halo_rows", 0), metrics.get("input_rows", 0)
+    halo, rows = metrics.get("halo_rows", 0), window_rows(metrics)
     if halo:
         share = f" ({share_text(halo, rows)} of the input)" if rows else ""
         text += f". At their edges the ranges borrowed {plural(halo, 'row')}{share} from their neighbours"
     return text + "."
+
+
+def window_rows(metrics: dict[str, float]) -> float:
+    """Rows that the window was computed over. More may have been decoded: the key is sampled before it is cut."""
+    return metrics.get("window_rows") or metrics.get("output_rows") or metrics.get("input_rows", 0)
+
+
+def row_groups(metrics: dict[str, float]) -> tuple[int, int]:
+    """Row groups read and row groups not read. One that is read twice, once for a sample, is still one."""
+    total, scanned = int(metrics.get("row_groups_total", 0)), int(metrics.get("row_groups_scanned", 0))
+    return min(scanned, total), max(total - scanned, 0)
 
 
 def _aggregate(metrics: dict[str, float]) -> str:

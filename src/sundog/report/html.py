@@ -29,7 +29,7 @@ from sundog.report.charts import (
     timed_bars,
 )
 from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails, shape_details
-from sundog.report.headline import summary, verdict
+from sundog.report.headline import row_groups, summary, verdict, window_rows
 from sundog.report.wording import bytes_text, metric_text, plural, ratio_text, seconds_text, share_text
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ def _tiles(run: Run) -> Iterator[Tile]:
     metrics = run.metrics
     yield Tile("Total time", seconds_text(run.seconds))
     yield Tile("of it, planning", seconds_text(run.planning_seconds))
-    if total := metrics.get("row_groups_total"):
-        read = metrics.get("row_groups_scanned", 0)
-        yield Tile("Row groups read", f"{read:,.0f} of {total:,.0f}", share_text(read, total))
+    read, unread = row_groups(metrics)
+    if read + unread:
+        yield Tile("Row groups read", f"{read:,} of {read + unread:,}", share_text(read, read + unread))
     if rows := metrics.get("input_rows"):
         yield Tile("Rows decoded", f"{rows:,.0f}")
     if size := metrics.get("bytes_scanned"):
@@ -193,7 +193,7 @@ def _tiles(run: Run) -> Iterator[Tile]:
     if ranges := metrics.get("ranges"):
         yield Tile("Ranges", f"{ranges:,.0f}")
     if (halo := metrics.get("halo_rows")) is not None:
-        yield Tile("Halo rows", f"{halo:,.0f}", share_text(halo, metrics.get("input_rows", 0)))
+        yield Tile("Halo rows", f"{halo:,.0f}", share_text(halo, window_rows(metrics)))
     if groups := metrics.get("groups"):
         yield Tile("Groups", f"{groups:,.0f}")
     if (spilled := metrics.get("spilled_bytes")) is not None and spilled > 0:
