@@ -21,9 +21,19 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.readwriter import DataFrameWriterV2
 from pyspark.sql.types import Row
 
-from sundog.front.support import Code, Reason
+from sundog.front.support import Declined
 from sundog.run import start_run
-from sundog.session import explain, is_inside, plan_frame, run_action, splice_parts, to_rows, under_action
+from sundog.runtime.execute import Execution
+from sundog.session import (
+    close_executions,
+    explain,
+    is_inside,
+    plan_frame,
+    run_action,
+    splice_parts,
+    to_rows,
+    under_action,
+)
 
 Original = Callable[..., Any]
 
@@ -318,14 +328,16 @@ def _run_command(session: SparkSession, text: str) -> DataFrame | None:
         planned = plan_frame(query, run)
         if planned is None:
             return None
-        executions: list[Any] = []
+        executions: list[Execution] = []
         try:
             spliced = splice_parts(planned, run, executions)
-        except Exception as error:
-            run.decline(Reason(Code.EXECUTION, str(error).splitlines()[0][:300]))
+            children[position] = spliced._jdf.queryExecution().analyzed()
+            rewritten = command.withNewChildren(session._jvm.PythonUtils.toSeq(children))
+            result = DataFrame(of_rows(session._jsparkSession, rewritten), session)
+            run.accelerated = True
+        except Declined as declined:  # found out before anything was written
+            run.decline(*declined.reasons)
             return None
-        children[position] = spliced._jdf.queryExecution().analyzed()
-        rewritten = command.withNewChildren(session._jvm.PythonUtils.toSeq(children))
-        result = DataFrame(of_rows(session._jsparkSession, rewritten), session)
-        run.accelerated = True
+        finally:
+            close_executions(run, executions)
         return result

@@ -30,11 +30,13 @@ from pyspark.sql.types import Row, StructType
 
 from sundog.config import Settings, read_settings
 from sundog.errors import InternalError, UnsupportedSessionError
+from sundog.expr.errors import SparkQueryError
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm import CatalystPlan, output_fields
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation import read_relation
+from sundog.front.spark_errors import to_spark_exception
 from sundog.front.splice import frame_at, splice
 from sundog.front.support import Code, Declined, Reason
 from sundog.front.time_zones import java_zone
@@ -46,7 +48,7 @@ from sundog.plan.rules.order import optimize
 from sundog.report.explain import explain_text, render_plan
 from sundog.run import Run, last_run, start_run
 from sundog.runtime.execute import Execution, execute
-from sundog.runtime.spark import named_table
+from sundog.runtime.spark import named_table, unwrap_worker_error
 from sundog.shipping import executor_problem
 
 T = TypeVar("T")
@@ -87,6 +89,7 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
                 parts.append((match, lower(optimize(match.plan), settings)))
             except Declined as declined:
                 run.decline(*declined.reasons)
+        run.plan = "\n\n".join(render_plan(physical) for _, physical in parts)
         return Planned(frame, catalyst, parts, foreign, settings) if parts else None
     except Declined as declined:
         run.decline(*declined.reasons)
@@ -146,66 +149,78 @@ def run_action(
     """Run one action on `frame`: `on_table` for a whole result, `on_frame` for a spliced plan, else `plain`."""
     run = start_run(name)
     started = perf_counter()
+    executions: list[Execution] = []
     try:
         with under_action():
             planned = plan_frame(frame, run)
-            if planned is not None:
-                try:
-                    return _run_planned(planned, run, on_table, on_frame)
-                except InternalError:
-                    raise
-                except Exception as error:
-                    run.accelerated = False
-                    if not repeatable:
-                        raise
-                    _note_failure(run, error)
-            return plain()
+            if planned is None:
+                return plain()
+            try:
+                finish = _begin(planned, run, executions, on_table, on_frame)
+            except InternalError:
+                raise
+            except Exception as error:  # nothing was handed out yet: Spark may start from the beginning
+                note_failure(run, error)
+                return plain()
+            try:
+                result = finish()
+                run.accelerated = True
+                return result
+            except Exception as error:
+                cause = unwrap_worker_error(error)
+                if isinstance(cause, InternalError):
+                    raise cause from error
+                if not repeatable:
+                    raise to_spark_exception(cause) if isinstance(cause, SparkQueryError) else error from None
+                note_failure(run, cause)
+                return plain()
     finally:
+        close_executions(run, executions)
         run.seconds = perf_counter() - started
 
 
-def _note_failure(run: Run, error: Exception) -> None:
-    reasons = error.reasons if isinstance(error, Declined) else ()
-    run.decline(*(reasons or (Reason(Code.EXECUTION, f"{type(error).__name__}: {str(error).splitlines()[0][:300]}"),)))
-    if not reasons:
-        log.info("sundog left the query to Spark after an error", exc_info=error)
+def note_failure(run: Run, error: BaseException) -> None:
+    if isinstance(error, Declined):
+        run.decline(*error.reasons)
+        return
+    first_line = next(iter(str(error).splitlines()), "")[:300]
+    run.decline(Reason(Code.EXECUTION, f"{type(error).__name__}: {first_line}"))
+    log.info("sundog left the query to Spark after an error", exc_info=error)
 
 
-def _run_planned(
-    planned: Planned, run: Run, on_table: Callable[[pa.Table], T], on_frame: Callable[[DataFrame], T]
-) -> T:
-    run.plan = "\n\n".join(render_plan(physical) for _, physical in planned.parts)
-    executions: list[Execution] = []
-    try:
-        if planned.is_whole:
-            execution = start_execution(planned, planned.parts[0][1], run)
-            executions.append(execution)
-            table = named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
-            result = on_table(table)
-        else:
-            spliced = splice_parts(planned, run, executions)
-            result = on_frame(spliced)
-        run.accelerated = True
-        return result
-    finally:
-        for execution in executions:
-            execution.finish()
-            run.planning_seconds += execution.planning_seconds
-            _merge_metrics(run, execution)
+def _begin(
+    planned: Planned,
+    run: Run,
+    executions: list[Execution],
+    on_table: Callable[[pa.Table], T],
+    on_frame: Callable[[DataFrame], T],
+) -> Callable[[], T]:
+    """Compute what runs on the driver or is the whole result; what is returned hands it to the action."""
+    if not planned.is_whole:
+        spliced = splice_parts(planned, run, executions)
+        return lambda: on_frame(spliced)
+    execution = start_execution(planned, planned.parts[0][1], run)
+    executions.append(execution)
+    table = named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
+    return lambda: on_table(table)
+
+
+def close_executions(run: Run, executions: list[Execution]) -> None:
+    """After the action: let go of what was held, and put what was counted on the run."""
+    for execution in executions:
+        execution.finish()
+        run.planning_seconds += execution.planning_seconds
+        run.placement = execution.placement
+        merged = Metrics(run.metrics)
+        merged.merge(execution.metrics)
+        run.metrics = merged.as_numbers()
+        run.stages.extend(execution.stages)
 
 
 def start_execution(planned: Planned, physical: PhysicalPlan, run: Run) -> Execution:
     session = planned.frame.sparkSession
     inputs = {handle: frame_at(session, planned.catalyst, path) for handle, path in planned.foreign.items()}
     return execute(physical, session, planned.settings, inputs, executor_problem(session), run.details)
-
-
-def _merge_metrics(run: Run, execution: Execution) -> None:
-    run.placement = execution.placement
-    merged = Metrics(run.metrics)
-    merged.merge(execution.metrics)
-    run.metrics = merged.as_numbers()
-    run.stages.extend(execution.stages)
 
 
 def splice_parts(planned: Planned, run: Run, executions: list[Execution]) -> DataFrame:
@@ -244,13 +259,17 @@ def accelerate(frame: DataFrame) -> DataFrame:
             planned = plan_frame(frame, run)
             if planned is None:
                 return frame
-            run.plan = "\n\n".join(render_plan(physical) for _, physical in planned.parts)
             executions: list[Execution] = []
             try:
                 result = splice_parts(planned, run, executions)
+            except InternalError:
+                raise
+            except Exception as error:
+                note_failure(run, error)
+                return frame
             finally:
                 for execution in executions:
-                    _merge_metrics(run, execution)
+                    run.placement = execution.placement
             run.accelerated = True
             return result
     finally:
@@ -266,8 +285,7 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
         return explain_text(run.plan, run.reasons, run.metrics, run.placement, run.seconds)
     run = start_run("explain")
     with under_action():
-        planned = plan_frame(frame, run)
-    run.plan = "" if planned is None else "\n\n".join(render_plan(physical) for _, physical in planned.parts)
+        plan_frame(frame, run)
     return explain_text(run.plan, run.reasons)
 
 
