@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ from sundog.front.shapes.window import match_window
 from sundog.front.support import Code, Declined
 from sundog.plan.logical import Foreign, LogicalPlan, Project, Window
 from sundog.tree import walk
+from sundog.types import arrow_type
 from tests.front.test_match import complete_ansi, relation_of
 from tests.plans.record_windows import WINDOWS
 
@@ -104,6 +106,21 @@ def test_a_window_under_a_limit_on_ranks_stays_on_spark() -> None:
     below = Foreign(0, (("id#1", pa.int64()),))
     with pytest.raises(Declined, match="COST"):
         match_window(window, below, Scope({}))
+
+
+def test_partition_by() -> None:
+    plan = complete_ansi(parse_plan((FOLDERS[-1] / "window_partitioned.json").read_text()))
+    window = next(node for node in plan.walk() if node.name == "Window")
+    attributes = [
+        a for a in next(n for n in plan.walk() if not n.children)["output"] if a["name"] in ["id", "k", "s", "d"]
+    ]
+    columns = {f"{a['name']}#{a['exprId']['id']}": arrow_type(a["dataType"]) for a in attributes}
+    below = Foreign(0, tuple(columns.items()))
+    lines = list(text_of(match_window(window, below, Scope(columns))))
+    assert [re.sub(r"#\d+", "", line) for line in lines] == [
+        "Window partition=[k, s] order=[id DESC NULLS LAST, d ASC NULLS LAST]",
+        "  a double = min(d) rows -3 .. CURRENT ROW",
+    ]
 
 
 @pytest.mark.parametrize("name", ["range_numbers", "shifts", "sums"])

@@ -12,6 +12,7 @@ and where there are fewer keys than ranges asked for, there are fewer ranges.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ import pyarrow.compute as pc
 from sundog.expr.buffers import validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey, sort_indices
-from sundog.expr.ranks import Rank, array_of_ranks, rank_at
+from sundog.expr.ranks import Rank, array_of_ranks, float_rank, rank_at, rank_float
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.columns import RangeColumns
@@ -111,10 +112,21 @@ class KeySample:
             if not isinstance(low, int) or not isinstance(high, int):
                 return None
             steps = max(min(64, values, high - low + 1), 1)
-            places += [low + (high - low) * step // max(steps - 1, 1) for step in range(steps)]
+            places += _spread(low, high, steps, pa.types.is_floating(key.expr.dtype))
+            steps = len(places) - len(weights)
             weights += [values // steps + (1 if step < values % steps else 0) for step in range(steps)]
         keys = (array_of_ranks(places, key.expr.dtype),)
         return cls(keys, np.array(weights, np.int64), PartitionExtremes.merge(parts))
+
+
+def _spread(low: int, high: int, steps: int, floating: bool) -> list[int]:
+    """Ranks at even distances between two; of floats, if they are finite, at even distances of the values."""
+    ends = rank_float(low), rank_float(high)
+    if floating and math.isfinite(ends[0]) and math.isfinite(ends[1] - ends[0]):
+        return [float_rank(float(value)) for value in np.linspace(*ends, steps)]
+    if floating:
+        return [low, high][:steps]
+    return [low + (high - low) * step // max(steps - 1, 1) for step in range(steps)]
 
 
 def sample_schema(order_by: Sequence[SortKey]) -> pa.Schema:

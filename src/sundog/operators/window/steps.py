@@ -11,6 +11,12 @@
     result = sorted.then(steps.window(move, carries), steps.drop()).collect()
     check_row_accounting(metrics)
 
+Where row-group statistics show the key to be clustered, no row need move (`statistics_ranges.py`):
+
+    ranges = ranges_from_statistics(lows, highs, rows, nulls, order_by[0], steps.need.reach, count)      None: as above
+    move = steps.keep(ranges)
+    sorted = (one scan task per range, of the row groups ranges.reads[i].row_groups).then(move, steps.sort(move))
+
 With PARTITION BY rows are moved by hash instead, and there is no sample, no halo and no carry: `sort(None)`, `window(None)`.
 Without ORDER BY all rows are alike: the partitions of the scan serve as ranges (`sort(None)`, summaries and carries).
 """
@@ -30,6 +36,7 @@ from sundog.operators.window.carry import Carry, SummarizeRange
 from sundog.operators.window.frame_need import FrameNeed, Need, needs_of
 from sundog.operators.window.halo import HaloDrop, RangeRepartition, halo_columns_of, reduction_of
 from sundog.operators.window.ranges import KeySample, SampleKeys, cut_ranges, estimated_halo
+from sundog.operators.window.statistics_ranges import KeepRange, RangeReads
 from sundog.operators.window.window import SortRange, WindowOperator
 
 REDUCE_ABOVE = 0.1  # halo rows over rows from which merging equal keys pays for the columns it takes
@@ -62,18 +69,22 @@ class WindowSteps:
         columns = halo_columns_of(self.calls, self.order_by)
         return RangeRepartition(self.input_schema, cut, columns, self.need.order_sensitive, reduction)
 
-    def sort(self, move: RangeRepartition | None) -> SortRange:
+    def keep(self, ranges: RangeReads) -> KeepRange:
+        """Instead of `repartition`, where each range reads its own rows (`ranges_from_statistics`)."""
+        return KeepRange(self.input_schema, ranges)
+
+    def sort(self, move: RangeRepartition | KeepRange | None) -> SortRange:
         return SortRange(self._moved_schema(move), self.partition_by, self.order_by)
 
-    def summarize(self, move: RangeRepartition | None) -> SummarizeRange:
+    def summarize(self, move: RangeRepartition | KeepRange | None) -> SummarizeRange:
         return SummarizeRange(self._moved_schema(move), self.calls, self.order_by)
 
-    def window(self, move: RangeRepartition | None, carries: Sequence[Carry] = ()) -> WindowOperator:
+    def window(self, move: RangeRepartition | KeepRange | None, carries: Sequence[Carry] = ()) -> WindowOperator:
         return WindowOperator(self._moved_schema(move), self.calls, self.partition_by, self.order_by, tuple(carries))
 
     def drop(self) -> HaloDrop:
         fields = [pa.field(call.name, call.dtype) for call in self.calls]
         return HaloDrop(pa.schema([*self.input_schema, *fields]))
 
-    def _moved_schema(self, move: RangeRepartition | None) -> pa.Schema:
+    def _moved_schema(self, move: RangeRepartition | KeepRange | None) -> pa.Schema:
         return self.input_schema if move is None else move.schema

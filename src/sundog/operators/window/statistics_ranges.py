@@ -1,0 +1,191 @@
+"""Ranges that read their own rows: no shuffle where row-group statistics show that the key is clustered.
+
+Logs and events lie in files in the order of their time, nearly. Then the rows of a range, and the halo around them, are in
+few row groups, and the statistics say in which:
+
+    row groups   [0..9] [8..19] [20..31] [30..41]          cut at 20, RANGE 5 PRECEDING
+    range 0      reads 1, 2            owns keys below 20
+    range 1      reads 2, 3, 4         owns keys from 20 on, needs those from 15 on: row group 2 is read twice
+
+Each task then keeps the rows it needs (`KeepRange`), marks those it does not own, and goes on as after an exchange. What
+this costs is known before anything is read: rows read over rows. Above `MOST_READ` an exchange is cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.expr.buffers import Bools, validity_of
+from sundog.expr.calls import Frame
+from sundog.expr.ordering import SortKey
+from sundog.expr.ranks import Rank
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.window.columns import HALO, RangeColumns
+from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, RangeKey, is_narrow
+from sundog.operators.window.range_routes import WordRanges
+from sundog.operators.window.ranges import KeySample, cut_places, cut_ranges
+
+Longs = npt.NDArray[np.int64]
+MOST_READ = 1.5
+
+
+@dataclass(frozen=True)
+class RangeRead:
+    """What one range reads: row groups by number; which words of the key it owns and which it needs, all inclusive."""
+
+    row_groups: tuple[int, ...]
+    rows: int
+    owned: tuple[int, int]
+    needed: tuple[int, int]
+    takes_nulls: bool
+
+
+@dataclass(frozen=True)
+class RangeReads:
+    """All ranges, and rows read over rows. Row groups must be read in ascending order, so that ties keep one order."""
+
+    key: SortKey
+    reads: tuple[RangeRead, ...]
+    cost: float
+
+    def describe(self) -> str:
+        return f"ranges={len(self.reads)} read by statistics, rows read={self.cost:.2f}x"
+
+
+@dataclass(frozen=True)
+class RowGroupKeys:
+    """Statistics of the key, one entry per row group, as words: least, greatest, rows, NULLs.
+
+    A row group without values has least > greatest.
+    """
+
+    lows: Longs
+    highs: Longs
+    rows: Longs
+    nulls: Longs
+
+    @classmethod
+    def of_ranks(
+        cls,
+        lows: Sequence[Rank | None],
+        highs: Sequence[Rank | None],
+        rows: Longs,
+        nulls: Longs,
+        key: SortKey,
+    ) -> RowGroupKeys | None:
+        """None where bounds are missing or the key has no words."""
+        if not is_narrow(key.expr.dtype):
+            return None
+        words = RangeKey(key.expr.dtype, key.descending)
+        pairs = []
+        for low, high, count, null_count in zip(lows, highs, rows.tolist(), nulls.tolist(), strict=True):
+            if count == null_count:
+                pairs.append((INT64_MAX, INT64_MIN))
+            elif isinstance(low, int) and isinstance(high, int):
+                ends = words.word_of_rank(low), words.word_of_rank(high)
+                pairs.append((min(ends), max(ends)))
+            else:
+                return None
+        bounds = np.array(pairs, np.int64).reshape(-1, 2)
+        return cls(bounds[:, 0], bounds[:, 1], rows, nulls)
+
+
+def ranges_from_statistics(
+    lows: Sequence[Rank | None],
+    highs: Sequence[Rank | None],
+    rows: Longs,
+    nulls: Longs,
+    key: SortKey,
+    frames: Sequence[Frame],
+    ranges: int,
+    most_read: float = MOST_READ,
+) -> RangeReads | None:
+    """What each of at most `ranges` ranges reads; None where that is too much, or not known.
+
+    `lows` and `highs` are the key's bounds per row group as ranks (`expr/ranks.py`); they need not be exact. Bounds of
+    floats say nothing of NaN, which Spark orders above everything: they tell where to cut, not what to read.
+    """
+    if pa.types.is_floating(key.expr.dtype):
+        return None
+    groups = RowGroupKeys.of_ranks(lows, highs, rows, nulls, key)
+    if groups is None or not int(rows.sum()):
+        return None
+    candidates = [_aligned_cuts(groups, key, frames, ranges)]
+    sample = KeySample.from_statistics(lows, highs, rows, nulls, key)
+    if sample is not None:
+        inside = cut_ranges(sample, (key,), frames, ranges)
+        candidates += [inside] if isinstance(inside, WordRanges) else []
+    plans = [_reads(groups, key, cut) for cut in candidates if cut.count > 1]
+    affordable = [plan for plan in plans if plan.cost <= most_read]
+    return min(affordable, key=lambda plan: (max(read.rows for read in plan.reads), -len(plan.reads)), default=None)
+
+
+def _aligned_cuts(groups: RowGroupKeys, key: SortKey, frames: Sequence[Frame], ranges: int) -> WordRanges:
+    """Cuts where row groups begin, so that of clustered ones each is read once but for the halo."""
+    there = np.flatnonzero(groups.lows <= groups.highs)
+    order = there[np.argsort(groups.lows[there], kind="stable")]
+    begins, firsts = np.unique(groups.lows[order], return_index=True)
+    weights = np.add.reduceat(groups.rows[order], firsts) if len(order) else np.zeros(0, np.int64)
+    return WordRanges.reaching((key,), tuple(begins[cut_places(weights, ranges)].tolist()), False, frames)
+
+
+def _reads(groups: RowGroupKeys, key: SortKey, cut: WordRanges) -> RangeReads:
+    reads = []
+    starts, stops = [INT64_MIN, *cut.cuts], [*(word - 1 for word in cut.cuts), INT64_MAX]
+    null_range = 0 if key.nulls_first else len(starts) - 1
+    has_nulls = groups.nulls > 0
+    for number, (first, last) in enumerate(zip(starts, stops, strict=True)):
+        low, high = min(cut.lows[number], first), max(cut.highs[number], last)
+        wanted = (groups.lows <= high) & (groups.highs >= low)
+        if number == null_range:
+            wanted |= has_nulls
+        picked = np.flatnonzero(wanted)
+        rows = int(groups.rows[picked].sum())
+        reads.append(RangeRead(tuple(picked.tolist()), rows, (first, last), (low, high), number == null_range))
+    return RangeReads(key, tuple(reads), sum(read.rows for read in reads) / int(groups.rows.sum()))
+
+
+@dataclass(frozen=True)
+class KeepRange(Operator):
+    """Of what range i has read, the rows that it owns or needs; the latter marked as halo."""
+
+    input_schema: pa.Schema
+    ranges: RangeReads
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input_schema, pa.field(HALO, pa.bool_())])
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        read = self.ranges.reads[context.partition]
+        key = RangeKey(self.ranges.key.expr.dtype, self.ranges.key.descending)
+        schema = self.schema
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            array = RangeColumns(pa.Table.from_batches([batch])).values(self.ranges.key.expr)
+            words, valid = key.words(array), validity_of(array)
+            owned = _between(words, valid, read.owned, read.takes_nulls)
+            needed = owned | _between(words, valid, read.needed, False)
+            if not needed.all():
+                batch, owned = batch.filter(pa.array(needed)), owned[needed]
+            if not batch.num_rows:
+                continue
+            context.metrics.add("rows_routed", batch.num_rows)
+            context.metrics.add("halo_rows", int((~owned).sum()))
+            context.metrics.add("halo_rows_unreduced", int((~owned).sum()))
+            yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(~owned)], schema=schema)
+
+    def describe(self) -> str:
+        return f"KeepRange: {self.ranges.describe()}"
+
+
+def _between(words: Longs, valid: Bools | None, bounds: tuple[int, int], nulls: bool) -> Bools:
+    inside: Bools = (words >= bounds[0]) & (words <= bounds[1])
+    return inside if valid is None else np.where(valid, inside, nulls)
