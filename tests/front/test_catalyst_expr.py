@@ -22,7 +22,7 @@ from sundog.expr.zones import Zone
 from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS, Scope, translate
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.support import Code, Declined
-from sundog.types import TIMESTAMP, spark_name
+from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, spark_name
 from tests.plans.record_expressions import GROUPS, SCHEMA
 
 FOLDERS = sorted(path for path in (Path(__file__).parent.parent / "plans").iterdir() if path.name[0].isdigit())
@@ -200,6 +200,37 @@ def test_a_timestamp_that_clocks_showed_twice_declines() -> None:
     with pytest.raises(Declined, match="twice"):
         literal("2020-10-25 02:30:00", "timestamp", SUMMER)
     assert literal("2020-10-25 03:00:00", "timestamp", SUMMER).value == 1_603_591_200_000_000
+
+
+def column_node(name: str, dtype: str) -> dict[str, Any]:
+    exprid = {"product-class": "x.ExprId", "id": 1, "jvmId": "jvm"}
+    return {"class": "x.AttributeReference", "num-children": 0, "name": name, "dataType": dtype, "exprId": exprid}
+
+
+def cast_node(dtype: str) -> dict[str, Any]:
+    return {
+        "class": "x.Cast",
+        "num-children": 1,
+        "child": 0,
+        "dataType": dtype,
+        "timeZoneId": "UTC",
+        "evalMode": "ANSI",
+    }
+
+
+def test_intervals_are_widened_but_not_cut() -> None:
+    scope = Scope({"v#1": DAY_TIME_INTERVAL})
+    column = column_node("v", "interval day to second")
+    assert translate(tree_of([cast_node("interval day to second"), column]), scope) == Column("v#1", DAY_TIME_INTERVAL)
+    with pytest.raises(Declined, match="cuts off"):
+        translate(tree_of([cast_node("interval day to hour"), column]), scope)
+
+
+def test_decimals_of_negative_scale_decline() -> None:
+    nodes = [column_node("v", "decimal(5,-2)")]
+    with pytest.raises(Declined) as declined:
+        translate(tree_of(nodes), Scope({"v#1": pa.decimal128(5, -2)}))
+    assert declined.value.reasons[0].code is Code.UNSUPPORTED_TYPE
 
 
 def test_casts_carry_mode_and_zone() -> None:

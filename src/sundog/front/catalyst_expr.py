@@ -94,7 +94,7 @@ def translate(node: Node, scope: Scope) -> Expr:
 def type_of(spark_type: Any, what: str) -> pa.DataType:
     """The Arrow type for a type in Catalyst's JSON."""
     dtype = arrow_type(spark_type)
-    if dtype is not None:
+    if dtype is not None and not (pa.types.is_decimal(dtype) and dtype.scale < 0):
         return dtype
     if isinstance(spark_type, str) and spark_type.startswith("string collate"):
         raise Declined.because(Code.COLLATION, f"{what} is a {spark_type}", what)
@@ -483,6 +483,12 @@ _ZONED = frozenset(
 def _cast(node: Node, scope: Scope) -> Expr:
     (child,) = _children(node, scope, 1)
     dtype = type_of(node["dataType"], "Cast")
+    _require(
+        dtype != DAY_TIME_INTERVAL or str(node["dataType"]).endswith("second"),
+        Code.INEXACT_CAST,
+        f"a cast to {node['dataType']} cuts off smaller units",
+        node,
+    )
     if child.dtype == dtype:
         return child
     if isinstance(child, Literal) and child.value is None:
