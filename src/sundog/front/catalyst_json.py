@@ -1,7 +1,7 @@
 """Catalyst's `TreeNode.toJSON` -> a plain tree. Knows the format, not the meaning.
 
 The JSON of a plan is a list of nodes in pre-order; each says how many children follow. A field that holds expressions
-is again such a list (one tree) or a list of such lists (several trees). Fields that point at children are indexes,
+is again such a list (one tree), a list of such lists (several trees) or, in Expand, a list of those. Fields that point at children are indexes,
 which the tree replaces. Unknown classes and fields are kept as they are: whoever reads the tree decides.
 
 What the JSON leaves out (`"evalContext": null`, `"relation": null`) is filled in by `front/jvm.py`, which walks the
@@ -54,11 +54,21 @@ class Node:
 
     def trees(self) -> Iterator[Node]:
         """The expression trees that this plan node holds in its fields."""
-        for value in self.fields.values():
-            if isinstance(value, Node):
-                yield value
-            elif isinstance(value, tuple):
-                yield from (item for item in value if isinstance(item, Node))
+        for _, _, tree in self.placed_trees():
+            yield tree
+
+    def placed_trees(self) -> Iterator[tuple[str, tuple[int, ...], Node]]:
+        """The same with where they are: field, and index in it (two where the field holds lists of lists)."""
+        for name, value in self.fields.items():
+            yield from ((name, place, tree) for place, tree in _placed(value))
+
+
+def _placed(value: Any) -> Iterator[tuple[tuple[int, ...], Node]]:
+    if isinstance(value, Node):
+        yield (), value
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from (((index, *place), tree) for place, tree in _placed(item))
 
 
 def parse_plan(text: str) -> Node:
@@ -102,7 +112,13 @@ def _parse_value(value: Any) -> Any:
         return _parse_tree(value)
     if isinstance(value, list) and value and all(_is_tree(item) for item in value):
         return tuple(_parse_tree(item) for item in value)
+    if isinstance(value, list) and value and all(isinstance(item, list) and _is_trees(item) for item in value):
+        return tuple(tuple(_parse_tree(tree) for tree in item) for item in value)
     return value
+
+
+def _is_trees(value: list[Any]) -> bool:
+    return bool(value) and all(_is_tree(item) for item in value)
 
 
 def object_name(value: Any) -> str:

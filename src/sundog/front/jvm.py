@@ -42,17 +42,14 @@ class CatalystPlan:
         return self._jnodes[path]
 
     def _complete_expressions(self, node: Node) -> None:
-        for field, value in node.fields.items():
-            trees = value if isinstance(value, tuple) else (value,)
-            for index, tree in enumerate(trees):
-                if not isinstance(tree, Node):
-                    continue
-                incomplete = [expr for expr in tree.walk() if is_incomplete(expr)]
-                if incomplete:
-                    jvalue = getattr(self.jnode(node.path), field)()
-                    jtree = jvalue.apply(index) if isinstance(value, tuple) else jvalue
-                    for expr in incomplete:
-                        complete(expr, jexpression(jtree, expr.path))
+        for field, place, tree in node.placed_trees():
+            incomplete = [expr for expr in tree.walk() if is_incomplete(expr)]
+            if incomplete:
+                jtree = getattr(self.jnode(node.path), field)()
+                for index in place:
+                    jtree = jtree.apply(index)
+                for expr in incomplete:
+                    complete(expr, jexpression(jtree, expr.path))
 
 
 def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:

@@ -20,6 +20,7 @@ from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.relation import internal_name
 from sundog.front.shapes.aggregate import match_aggregate
+from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.window import match_window
 from sundog.front.support import Code, Declined, Reason
@@ -116,6 +117,9 @@ class _Matcher:
                 self._check_enabled(self._settings.aggregate_enabled, "spark.sundog.aggregate.enabled", node)
                 child = self._convert(node.child)
                 return match_aggregate(node, child, self._scope(child))
+            case "Expand":
+                child = self._convert(node.child)
+                return match_expand(node, child, self._scope(child))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
                 if node["partitionSpec"]:
@@ -228,6 +232,8 @@ def output_names(node: Node) -> list[str]:
             return [internal_name(tree) for tree in node["projectList"]]
         case "Aggregate":
             return [internal_name(tree) for tree in node["aggregateExpressions"]]
+        case "Expand":
+            return [internal_name(attribute) for attribute in node["output"]]
         case "Window":
             return output_names(node.child) + [internal_name(tree) for tree in node["windowExpressions"]]
         case _:

@@ -80,6 +80,20 @@ class Project(LogicalPlan):
 
 
 @dataclass(frozen=True)
+class Expand(LogicalPlan):
+    """Each row once for each projection: what GROUPING SETS and DISTINCT over several lists become in Catalyst."""
+
+    child: LogicalPlan
+    projections: tuple[tuple[Expr, ...], ...]
+    names: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        types = [expr.dtype for expr in self.projections[0]]
+        return pa.schema(list(zip(self.names, types, strict=True)))
+
+
+@dataclass(frozen=True)
 class TopK(LogicalPlan):
     """`ORDER BY order LIMIT limit OFFSET offset`: rows offset .. offset+limit of the sorted child.
 

@@ -18,9 +18,10 @@ from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
 from sundog.operators.base import Operator
+from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.project import ProjectOperator
-from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
 from sundog.tree import TreeNode
 
 
@@ -229,6 +230,8 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
             return Apply(lower(plan.child, settings), FilterOperator(plan.schema, plan.predicate))
         case Project():
             return Apply(lower(plan.child, settings), ProjectOperator(plan.exprs))
+        case Expand():
+            return Apply(lower(plan.child, settings), ExpandOperator(plan.projections, plan.schema))
         case TopK():
             if isinstance(plan.child, Scan):  # tied to its scan: the live threshold prunes row groups
                 dynamic = settings.topk_dynamic_pruning

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sundog.errors import InternalError
 from sundog.expr.nodes import Expr, columns_of
-from sundog.plan.logical import Aggregate, Filter, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Scan, TopK, Window
 from sundog.tree import walk
 
 
@@ -37,6 +37,8 @@ def _expressions(node: LogicalPlan) -> Iterable[Expr]:
             return [node.predicate]
         case Project():
             return [named.expr for named in node.exprs]
+        case Expand():
+            return [expr for exprs in node.projections for expr in exprs]
         case TopK():
             return [*(key.expr for key in node.order), *node.checks]
         case Aggregate():

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sundog.expr.nodes import Expr, columns_of
-from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
 
 
 def prune_columns(plan: LogicalPlan) -> LogicalPlan:
@@ -32,6 +32,11 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             if child.schema.names == [e.name for e in exprs] and all(e.is_passthrough for e in exprs):
                 return child
             return Project(child, exprs)
+        case Expand():
+            kept = [at for at, name in enumerate(plan.names) if name in wanted]
+            projections = tuple(tuple(exprs[at] for at in kept) for exprs in plan.projections)
+            child = _prune(plan.child, _columns(expr for exprs in projections for expr in exprs))
+            return Expand(child, projections, tuple(plan.names[at] for at in kept))
         case TopK():
             seen = _columns([*(key.expr for key in plan.order), *plan.checks])
             return replace(plan, child=_prune(plan.child, wanted | seen))
