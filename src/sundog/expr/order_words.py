@@ -48,15 +48,6 @@ def digits(array: pa.Array, descending: bool, nulls_first: bool) -> Iterator[Dig
         yield _stored(word)
 
 
-def exact_words(array: pa.Array, descending: bool, nulls_first: bool) -> list[Words]:
-    """All digits of all rows; for strings one word, the rank of the value. Equal rows have equal words."""
-    if not _is_text(array.type):
-        return [digit(None) for digit in digits(array, descending, nulls_first)]
-    valid = validity_of(array)
-    ranks = _masked(_text_ranks(array, descending), valid)
-    return [ranks] if valid is None else _with_nulls(ranks, valid, nulls_first)
-
-
 def _is_text(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_string(dtype) or pa.types.is_binary(dtype))
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sundog.expr.buffers import Bools, Indices, Words
 from sundog.expr.nodes import Expr
-from sundog.expr.order_words import Digit, digits, exact_words
+from sundog.expr.order_words import Digit, digits
 
 
 @dataclass(frozen=True)
@@ -70,33 +69,6 @@ def select_k(arrays: Sequence[pa.Array], keys: Sequence[SortKey], k: int) -> Ind
     winners = np.sort(np.concatenate([*sure, ties]))
     taken = pa.array(winners)
     return winners[sort_indices([array.take(taken) for array in arrays], keys)]
-
-
-def order_words(array: pa.Array, key: SortKey) -> list[Words]:
-    """The key as words: comparing them from the first on compares the rows of *this* array in the key's order."""
-    return exact_words(array, key.descending, key.nulls_first)
-
-
-def compare_rows(left: Sequence[Any], right: Sequence[Any], keys: Sequence[SortKey]) -> int:
-    """-1, 0 or 1 for two rows of key values as Python values (None is NULL): for merging a few rows, not many."""
-    for one, other, key in zip(left, right, keys, strict=True):
-        if one is None or other is None:
-            if one is None and other is None:
-                continue
-            return -1 if (one is None) == key.nulls_first else 1
-        one_rank, other_rank = _total(one), _total(other)
-        if one_rank != other_rank:
-            return -1 if (one_rank < other_rank) != key.descending else 1
-    return 0
-
-
-def _total(value: Any) -> Any:
-    """A value whose `<` is Spark's: NaN above everything, strings by their bytes."""
-    if isinstance(value, float):
-        return (1, 0.0) if value != value else (0, value)
-    if isinstance(value, str):
-        return value.encode()
-    return value
 
 
 def _all_digits(arrays: Sequence[pa.Array], keys: Sequence[SortKey]) -> Iterator[Digit]:
