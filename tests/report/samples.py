@@ -94,7 +94,7 @@ def window_run() -> Run:
             low=axis.point(cuts[index]),
             high=axis.point(cuts[index + 1]),
             halo_low=axis.point(cuts[index] - timedelta(seconds=10)) if index else None,
-            halo_rows_before=12 if index else 0,
+            halo_rows=12 if index else 0,
             seconds=0.1,
         )
         for index in range(len(cuts) - 1)

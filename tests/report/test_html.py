@@ -303,9 +303,19 @@ def test_ranges_show_their_own_rows_and_their_halo() -> None:
         labels[0]
         == "range 1: 2026-03-01 00:00:00 to 2026-03-01 04:00:00, 10,000 rows of its own, nothing borrowed, 100 ms"
     )
-    assert any("12 rows borrowed before and 0 after" in label for label in labels)
+    assert any("12 rows borrowed from 2026-03-01 03:59:50 on" in label for label in labels)
     assert len(page.all("rect", "k-halo")) == 2 * 3 + 1, "three ranges in two pictures, and the legend"
     assert "The cut points came from row-group statistics." in page.text
+
+
+def test_ranges_whose_halo_is_known_for_all_together_only() -> None:
+    low, cut, high = (KeyPoint(place, str(place)) for place in (0, 5, 10))
+    ranges = (RangeMark(7, low, cut, halo_high=KeyPoint(6, "6")), RangeMark(8, cut, high, halo_low=KeyPoint(4, "4")))
+    run = Run(accelerated=True, details={"window": WindowDetails("n ASC", ranges=ranges, is_estimate=True)})
+    page = page_of(run)
+    assert page.bars()[0].attributes["aria-label"] == "range 1: 0 to 5, about 7 rows of its own, borrowed up to 6"
+    assert len(page.all("rect", "k-halo")) == 2 + 1, "on the key axis, and in the legend; not among the counted rows"
+    assert "estimated from the sample" in page.text
 
 
 def test_aggregate_shows_the_reduction_of_each_phase() -> None:

@@ -373,13 +373,13 @@ def range_map(details: WindowDetails) -> RangeMap | None:
     axis = axis_of(points)
     pitch = max(4.0, min(26.0, 460 / len(ranges)))
     gap = 6 if pitch > 14 else 1.5
-    most = max(1, max(each.rows + each.halo_rows for each in ranges))
+    most = max(1, max(each.rows + (each.halo_rows or 0) for each in ranges))
     every = max(1, round(20 / pitch))
     bars: list[Bar] = []
     sizes: list[Bar] = []
     for index, each in enumerate(ranges):
         y, height = round(index * pitch + gap / 2, 2), round(pitch - gap, 2)
-        text = _range_text(index, each)
+        text = _range_text(index, each, details.is_estimate)
         if axis is not None:
             bars.extend(_range_bars(each, axis, y, height, text))
         owned = max(100 * each.rows / most, _LEAST_WIDTH if each.rows else 0.0)
@@ -419,17 +419,22 @@ def _range_bars(each: RangeMark, axis: Axis, y: float, height: float, text: str)
     return bars
 
 
-def _range_text(index: int, each: RangeMark) -> str:
+def _range_text(index: int, each: RangeMark, is_estimate: bool) -> str:
     keys = f"{each.low.label} to {each.high.label}" if each.low and each.high else "keys not recorded"
-    parts = [f"range {index + 1}: {keys}", f"{plural(each.rows, 'row')} of its own"]
-    if each.halo_rows:
-        borrowed = f"{plural(each.halo_rows_before, 'row')} borrowed before"
-        parts.append(f"{borrowed} and {count_text(each.halo_rows_after)} after")
-    else:
-        parts.append("nothing borrowed")
+    about = "about " if is_estimate else ""
+    parts = [f"range {index + 1}: {keys}", f"{about}{plural(each.rows, 'row')} of its own", _borrowed_text(each)]
     if each.seconds is not None:
         parts.append(seconds_text(each.seconds))
     return ", ".join(parts)
+
+
+def _borrowed_text(each: RangeMark) -> str:
+    if not each.borrows:
+        return "nothing borrowed"
+    count = "" if each.halo_rows is None else f"{plural(each.halo_rows, 'row')} "
+    sides = [f"from {each.halo_low.label} on"] if each.halo_low else []
+    sides += [f"up to {each.halo_high.label}"] if each.halo_high else []
+    return f"{count}borrowed {' and '.join(sides)}".strip()
 
 
 def _range_table(ranges: Sequence[RangeMark], total: int) -> Table:
@@ -439,14 +444,13 @@ def _range_table(ranges: Sequence[RangeMark], total: int) -> Table:
             each.low.label if each.low else "not known",
             each.high.label if each.high else "not known",
             f"{each.rows:,}",
-            f"{each.halo_rows_before:,}",
-            f"{each.halo_rows_after:,}",
+            _borrowed_text(each),
             "" if each.seconds is None else seconds_text(each.seconds),
         )
         for index, each in enumerate(ranges)
     )
     note = f"The first {len(ranges):,} of {total:,} ranges." if total > len(ranges) else ""
-    head = ("Range", "First key", "Last key", "Rows", "Borrowed before", "Borrowed after", "Time")
+    head = ("Range", "First key", "Last key", "Rows", "Halo", "Time")
     return Table(head, rows, note)
 
 
@@ -454,8 +458,10 @@ def _range_note(details: WindowDetails, drawn: Sequence[RangeMark], points: Sequ
     notes = []
     if len(drawn) < len(details.ranges):
         notes.append(f"The first {len(drawn):,} of {len(details.ranges):,} ranges are drawn.")
-    if any(each.halo_rows for each in drawn):
+    if any(each.borrows for each in drawn):
         notes.append("Halos are drawn wide enough to be seen; most are thinner than that.")
+    if details.is_estimate:
+        notes.append("The rows of each range are estimated from the sample that the cut points came from.")
     if details.scale == "rank" and points:
         notes.append("Keys stand in order, not to scale.")
     return " ".join(notes)

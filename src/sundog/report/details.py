@@ -89,8 +89,8 @@ class TopKDetails:
 class RangeMark:
     """One range of the order key: the rows that it owns, and the halo that it borrows on either side.
 
-    `low` and `high` are the least and greatest key it owns; `halo_low` and `halo_high` the outermost keys it borrowed,
-    None where it borrowed none on that side. `seconds` is what its task took, where that is known.
+    `low` and `high` are the least and greatest key it may own; `halo_low` and `halo_high` how far it borrows, None where
+    it borrows nothing on that side. `halo_rows` and `seconds` are None where they are known for all ranges together only.
     """
 
     rows: int
@@ -98,21 +98,21 @@ class RangeMark:
     high: KeyPoint | None = None
     halo_low: KeyPoint | None = None
     halo_high: KeyPoint | None = None
-    halo_rows_before: int = 0
-    halo_rows_after: int = 0
+    halo_rows: int | None = None
     seconds: float | None = None
 
     @property
-    def halo_rows(self) -> int:
-        return self.halo_rows_before + self.halo_rows_after
+    def borrows(self) -> bool:
+        return bool(self.halo_rows) or self.halo_low is not None or self.halo_high is not None
 
 
 @dataclass(frozen=True)
 class WindowDetails:
-    """A window: the ranges that its order key was cut into, in key order.
+    """A window: the ranges that its order key was cut into, in the order of the query.
 
     `cut_by` says where the cut points came from ("row-group statistics", "a sample of the key"). `moved_by` says how rows
-    reached their range ("read straight from the files", "an exchange").
+    reached their range ("reading them straight from the files", "an exchange"). `is_estimate`: rows of each range are
+    what the sample promised, not counted.
     """
 
     order: str
@@ -121,6 +121,7 @@ class WindowDetails:
     ranges: tuple[RangeMark, ...] = ()
     cut_by: str = ""
     moved_by: str = ""
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
     dtype = order[0].expr.dtype
     groups = _row_groups(plan)
     ranks = [rank for group in groups for rank in (group.low, group.high)]
-    values = _values([*ranks, *(decision.threshold.lead for decision in decisions)], dtype)
+    values = key_values([*ranks, *(decision.threshold.lead for decision in decisions)], dtype)
     lows, highs, bars = values[: len(ranks) : 2], values[1 : len(ranks) : 2], values[len(ranks) :]
     axis = KeyAxis([*lows, *highs])
     fates = {decision.position: decision.state for decision in decisions}
@@ -106,7 +106,7 @@ def _steps(
     return steps
 
 
-def _values(ranks: Sequence[Rank | None], dtype: pa.DataType) -> list[Any]:
+def key_values(ranks: Sequence[Rank | None], dtype: pa.DataType) -> list[Any]:
     """Ranks as values for people; all of them as the stored numbers or bytes if Python has no value for one."""
     array = array_of_ranks(ranks, dtype)
     try:
