@@ -52,7 +52,7 @@ def test_ranges_and_how_far_they_borrow() -> None:
     ]
     assert sum(mark.rows for mark in details.ranges) == 100
     assert details.scale == "linear"
-    assert details.frames == ("sum(x) RANGE BETWEEN -5 AND 0",), "calls of one kind are named once"
+    assert details.frames == ("sum(x) RANGE BETWEEN -5 AND CURRENT ROW",), "calls of one kind are named once"
     assert details.cut_by == "a sample of the key"
 
 
