@@ -64,3 +64,8 @@ SELECT id FROM events WHERE num > 990;
 SELECT id FROM (SELECT id, num FROM events WHERE monotonically_increasing_id() > -1) ORDER BY num, id LIMIT 3;
 -- expect: fallback COLLATION
 SELECT id, s COLLATE UTF8_LCASE c FROM events ORDER BY s COLLATE UTF8_LCASE, id LIMIT 3
+;
+-- expect: accelerated
+SELECT count(*) n FROM (SELECT id FROM events WHERE num > 0 LIMIT 37);
+-- expect: accelerated
+SELECT flag FROM events WHERE flag LIMIT 10

@@ -25,7 +25,7 @@ from sundog.types import arrow_type
 
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
-HADOOP_SCHEMES = ("s3a", "gs", "abfss", "hdfs")
+HADOOP_SETTINGS = {"s3a": "fs.s3a.", "gs": "fs.gs.", "abfss": "fs.azure.", "hdfs": "dfs."}
 
 ConfReader = Callable[[str, str], str]
 
@@ -276,13 +276,14 @@ def _filesystem_settings(files: tuple[DataFile, ...], jvm: Any) -> tuple[tuple[s
     schemes = {urlsplit(file.path).scheme for file in files} - {"", "file"}
     if not schemes:
         return ()
-    unknown = schemes - set(HADOOP_SCHEMES)
+    unknown = schemes - set(HADOOP_SETTINGS)
     if unknown or len(schemes) > 1:
         raise Declined.because(Code.FILE_SYSTEM, f"files are on {', '.join(sorted(schemes))}")
     session = jvm.org.apache.spark.sql.SparkSession.active()
     hadoop = session.sparkContext().hadoopConfiguration()
-    found = hadoop.getPropsWithPrefix(f"fs.{schemes.pop()}.")
-    return tuple(sorted((str(key), str(found.get(key))) for key in found.keySet()))
+    prefix = HADOOP_SETTINGS[schemes.pop()]
+    found = hadoop.getPropsWithPrefix(prefix)
+    return tuple(sorted((prefix + str(key), str(found.get(key))) for key in found.keySet()))
 
 
 def _label(files: tuple[DataFile, ...]) -> str:

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from sundog.config import Settings
 from sundog.errors import InternalError
-from sundog.expr.nodes import columns_of
+from sundog.expr.nodes import Column, columns_of
 from sundog.metrics import Metrics
 from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.aggregate.vectors import is_text
 from sundog.operators.limit import LimitOperator
-from sundog.operators.scan import scan_tasks
+from sundog.operators.scan import limit_scan, scan_tasks
 from sundog.operators.topk import TopKOperator
 from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
 from sundog.operators.window.steps import WindowSteps
@@ -191,9 +192,7 @@ class _Builder:
                 final = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset)
                 return self.flow(plan.child).then(best).gather().then(final)
             case LimitAny():
-                enough = LimitOperator(plan.schema, plan.limit + plan.offset)
-                final_limit = LimitOperator(plan.schema, plan.limit, plan.offset)
-                return self.flow(plan.child).then(enough).gather().then(final_limit)
+                return self._limit(plan)
             case TwoPhaseAggregate():
                 return self._aggregate(plan)
             case ParallelWindow():
@@ -201,12 +200,21 @@ class _Builder:
             case _:
                 raise InternalError(f"nothing runs a {type(plan).__name__}")
 
-    def _scan(self, scan: Scan) -> Flow:
+    def _limit(self, plan: LimitAny) -> Flow:
+        """One task that stops as soon as there are enough rows, where that is all there is to do."""
+        wanted = plan.limit + plan.offset
+        limit = LimitOperator(plan.schema, plan.limit, plan.offset)
+        if isinstance(plan.child, ParquetScan) and self._leaf is not None:
+            return self._runtime.start([limit_scan(self._leaf.access, wanted)], "Scan").then(limit)
+        return self.flow(plan.child).then(LimitOperator(plan.schema, wanted)).gather().then(limit)
+
+    def _scan(self, scan: Scan, keep_dictionaries: frozenset[str] = frozenset()) -> Flow:
         assert self._leaf is not None
         access = self._leaf.access
         if access.columns != scan.columns:
             access = plan_access(scan.relation, scan.columns, scan.predicate)
-        tasks = scan_tasks(access, task_count(access.column_bytes(), self._runtime.parallelism))
+        count = task_count(access.column_bytes(), self._runtime.parallelism)
+        tasks = scan_tasks(access, count, keep_dictionaries)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
     def _topk_scan(self, plan: TopKScan) -> Flow:
@@ -219,7 +227,7 @@ class _Builder:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
         partitions = self._exchange_partitions()
-        flow = self.flow(plan.child)
+        flow = self._grouping_input(plan)
         for phase in aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads):
             flow = flow.then(phase.operator)
             flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
@@ -231,6 +239,16 @@ class _Builder:
         keys = narrowed(plan.child, key_columns)
         rows, ranges = self.flow(plan.child), self._exchange_partitions()
         return window_flow(steps, rows, None if keys is None else self.flow(keys), ranges, self._runtime)
+
+    def _grouping_input(self, plan: TwoPhaseAggregate) -> Flow:
+        """Strings that are grouped by and nothing else stay dictionaries: their dictionary is hashed, not their rows."""
+        if not isinstance(plan.child, ParquetScan):
+            return self.flow(plan.child)
+        keys = {key.expr.name for key in plan.keys if isinstance(key.expr, Column) and is_text(key.expr.dtype)}
+        computed = [key.expr for key in plan.keys if not isinstance(key.expr, Column)]
+        for call in plan.aggregates:
+            computed += [*call.args, *([call.filter] if call.filter is not None else [])]
+        return self._scan(plan.child.scan, frozenset(keys - set().union(*(columns_of(expr) for expr in computed))))
 
     def _exchange_partitions(self) -> int:
         """As many as keep every slot busy; one where the input is too small to share out."""
