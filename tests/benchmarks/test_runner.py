@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 
@@ -172,6 +172,32 @@ def test_answers_are_compared_with_plain_spark(bench: Bench, fake: Callable[[str
     results, _ = bench(["clickbench/q00"], engines, pythons=dict.fromkeys(engines, python))
     assert [m.agrees for m in results.measurements] == [False, None, True]
     assert results.measurements[0].note == "differs from spark: column 0: 1 values differ, e.g. [2] instead of [1]"
+
+
+@on_linux
+def test_an_engine_ends_when_its_runner_is_killed() -> None:
+    """The worker waits for its job, on a pipe that stays open: nothing but losing its parent can end it."""
+    read_end, write_end = os.pipe()
+    start = dedent(
+        f"""
+        import os, subprocess, sys, time
+        command = [sys.executable, "-m", "sundog.benchmarks.worker", str(os.getpid())]
+        print(subprocess.Popen(command, stdin={read_end}, start_new_session=True).pid, flush=True)
+        time.sleep(600)
+        """
+    )
+    runner = subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE, pass_fds=[read_end])
+    assert runner.stdout is not None
+    worker = Path("/proc") / runner.stdout.readline().decode().strip()
+    assert worker.exists()
+    runner.kill()
+    runner.wait()
+    end = monotonic() + 30
+    while worker.exists() and monotonic() < end:
+        sleep(0.1)
+    assert not worker.exists()
+    os.close(read_end)
+    os.close(write_end)
 
 
 @on_linux

@@ -240,7 +240,8 @@ class _EngineSession:
         return Job(self._engine, settings.cores, settings.warmup, settings.repeat, settings.enough_seconds, jobs)
 
     def _command(self) -> list[str]:
-        return [self._settings.pythons.get(self._engine, sys.executable), "-m", "sundog.benchmarks.worker"]
+        python = self._settings.pythons.get(self._engine, sys.executable)
+        return [python, "-m", "sundog.benchmarks.worker", str(os.getpid())]
 
     def _environment(self) -> dict[str, str]:
         cores = str(self._settings.cores)

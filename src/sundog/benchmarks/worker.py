@@ -1,4 +1,4 @@
-"""The process that holds one engine and measures it: `python -m sundog.benchmarks.worker`, job on stdin, messages on stdout.
+"""The process that holds one engine and measures it: job on stdin, messages on stdout, the runner's id as argument.
 
 Whatever an engine prints goes to stderr, so that nothing but messages reaches the runner. A case that fails does not stop
 the ones after it.
@@ -7,11 +7,13 @@ the ones after it.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from threading import Thread
+from time import perf_counter, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +27,11 @@ from sundog.benchmarks.processes import cpu_seconds
 
 Send = Callable[[str, dict[str, Any]], None]
 
+_WATCH_SECONDS = 1.0
+
 
 def main() -> None:
+    _end_with_the_runner(int(sys.argv[1]))
     send = _claim_stdout()
     job = Job.from_json(sys.stdin.read())
     _keep_to_cores(job.cores)
@@ -49,6 +54,17 @@ def main() -> None:
         except Exception as problem:
             send("failed", {"case": case.name, "note": _one_line(problem)})
     engine.close()
+
+
+def _end_with_the_runner(runner: int) -> None:
+    """A runner that is killed cannot end its engines: an engine that loses its parent ends itself and its children."""
+
+    def watch() -> None:
+        while os.getppid() == runner:
+            sleep(_WATCH_SECONDS)
+        os.killpg(os.getpgrp(), signal.SIGTERM)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _claim_stdout() -> Send:
