@@ -45,6 +45,8 @@ QUERIES = [
     "SELECT max(ts), max(ntz), max(day), max(bin), max(flag), max(dec), max(wide) FROM events",
     "SELECT day, date_trunc('hour', ts) AS h, year(day) AS y FROM events GROUP BY day, date_trunc('hour', ts), year(day)",
     "SELECT count(*) FROM (SELECT grp FROM events GROUP BY grp)",
+    "SELECT s, grouping(s), grouping(flag), grouping_id(), sum(num) FROM events GROUP BY CUBE(s, flag)",
+    "SELECT num & 1, max(num) & 3 FROM events GROUP BY num & 1",
     "SELECT percentile(num, 0.5), median(d), collect_list(s), skewness(d), mode(s) FROM events",
     "SELECT approx_count_distinct(s), max_by(s, num, 3), max(struct(num, s)), first(array(num)) FROM events",
     "SELECT max(null), sum(interval '1' month * num) FROM events",

@@ -176,6 +176,8 @@ class _Reader:
 
     def _without_aggregates(self, tree: Node, name: str | None) -> Node:
         """The tree with an attribute for each aggregate. An aggregate that is an output as it is takes its `name`."""
+        if tree.name == "BitwiseAnd":
+            tree = _grouping_bit(tree)
         if tree.name != "AggregateExpression":
             below = name if tree.name == "Alias" else None
             return replace(tree, children=tuple(self._without_aggregates(child, below) for child in tree.children))
@@ -214,6 +216,27 @@ class _Reader:
             ignore_nulls=node.get("ignoreNulls", False) is True,
             ansi=mode == "ANSI",
         )
+
+
+def _grouping_bit(tree: Node) -> Node:
+    """grouping(x) is `(spark_grouping_id >> n) & 1` in Catalyst: the same by division, as ids are not negative."""
+    match [(node.name, node.fields) for node in tree.walk()]:
+        case [
+            ("BitwiseAnd", _),
+            ("ShiftRight", _),
+            ("AttributeReference", {"name": "spark_grouping_id"}),
+            ("Literal", {"value": places}),
+            ("Literal", {"value": "1"}),
+        ]:
+            attribute = tree.child_at(0).child_at(0)
+            shifted = Node("IntegralDivide", {"evalContext": "LEGACY"}, (attribute, _long(2 ** int(places))))
+            return Node("Remainder", {"evalContext": "LEGACY"}, (shifted, _long(2)))
+        case _:
+            return tree
+
+
+def _long(value: int) -> Node:
+    return Node("Literal", {"value": str(value), "dataType": "long"})
 
 
 def _counted(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
