@@ -2,8 +2,8 @@
 
 Frames come as `starts` and `stops` (see `frames.py`), both never decreasing within a segment. Three ways to slide:
 
-*totals*     A running total and one subtraction per frame. For integers, where subtracting is exact modulo 2^64; where a
-             sum leaves 64 bits on its way, `checked_sums` walks that frame as Spark would.
+*in and out* What enters a frame is added, what leaves it is taken out. For integers, where that is exact modulo 2^64; where
+             a sum leaves 64 bits on its way, `checked_sums` walks that frame as Spark would. Counts use running totals.
 *two stacks* For everything that cannot be subtracted: min, max, variance, and sums of doubles. Taking the leaving row out
              of a double sum is wrong for ever after one large value: (1e16 + 1) - 1e16 is 0. The frame is
              split at a point `middle`; `suffix[i]` aggregates i .. middle, an accumulator middle .. stop; a frame is one
@@ -52,6 +52,42 @@ def frame_totals(totals: Longs, starts: Positions, stops: Positions, result: Lon
     for row in range(len(starts)):
         start, stop = starts[row], stops[row]
         result[row] = totals[stop] - totals[start] if start < stop else 0
+
+
+@kernel
+def sliding_sums(values: npt.NDArray[Any], starts: Positions, stops: Positions, result: Longs) -> None:
+    """Sums of integers of any width over frames, modulo 2^64: what enters is added, what leaves is taken out."""
+    begin, end = 0, 0
+    total = np.int64(0)
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        if start >= stop:
+            result[row] = 0
+            continue
+        if start >= end or start < begin or stop < end:
+            begin, end = start, start
+            total = np.int64(0)
+        while end < stop:
+            total += np.int64(values[end])
+            end += 1
+        while begin < start:
+            total -= np.int64(values[begin])
+            begin += 1
+        result[row] = total
+
+
+@kernel
+def frames_with_rows(starts: Positions, stops: Positions, result: Bools) -> None:
+    """Whether each frame has an element."""
+    for row in range(len(starts)):
+        result[row] = starts[row] < stops[row]
+
+
+@kernel
+def frame_widths(starts: Positions, stops: Positions, result: Longs) -> None:
+    """How many elements each frame has."""
+    for row in range(len(starts)):
+        result[row] = max(stops[row] - starts[row], 0)
 
 
 @kernel

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sundog.expr.buffers import Bools, array_from, both_valid, validity_of
 from sundog.expr.calls import WindowCall
-from sundog.kernels.sliding import frame_totals, running_totals
+from sundog.kernels.sliding import frame_totals, frame_widths, frames_with_rows, running_totals
 
 Positions = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -157,12 +157,22 @@ class MergeableFunction(FrameFunction):
 
 def frame_counts(counts: Longs | None, starts: Positions, stops: Positions) -> Longs:
     """How many rows count in each frame; `counts` is None where every element counts once."""
+    result = np.empty(len(starts), np.int64)
     if counts is None:
-        widths: Longs = np.maximum(stops.astype(np.int64) - starts, 0)
-        return widths
-    totals, result = np.empty(len(counts) + 1, np.int64), np.empty(len(starts), np.int64)
+        frame_widths(starts, stops, result)
+        return result
+    totals = np.empty(len(counts) + 1, np.int64)
     running_totals(counts, totals)
     frame_totals(totals, starts, stops, result)
+    return result
+
+
+def frames_that_count(counts: Longs | None, starts: Positions, stops: Positions) -> Bools:
+    """The frames in which any row counts."""
+    if counts is not None:
+        return frame_counts(counts, starts, stops) > 0
+    result = np.empty(len(starts), np.bool_)
+    frames_with_rows(starts, stops, result)
     return result
 
 
@@ -190,6 +200,7 @@ def _replaced(old: Any, count: int, rows: Longs, new: Any) -> Any:
         places = np.arange(count, dtype=np.int64)
         places[rows] = count + np.arange(len(rows))
         return pa.concat_arrays([old, new]).take(pa.array(places))
-    result = np.ones(count, np.int64) if old is None else old.copy()
-    result[rows] = np.ones(len(rows), np.int64) if new is None else new
+    old, new = (np.ones(size, np.int64) if a is None else a for a, size in ((old, count), (new, len(rows))))
+    result = old.astype(np.result_type(old, new))
+    result[rows] = new
     return result

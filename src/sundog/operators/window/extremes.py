@@ -23,9 +23,9 @@ from sundog.operators.window.elements import (
     MergeableFunction,
     Positions,
     as_counts,
-    frame_counts,
+    frames_that_count,
 )
-from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, is_narrow
+from sundog.operators.window.range_key import is_narrow
 
 
 class Extreme(MergeableFunction):
@@ -48,22 +48,24 @@ class Extreme(MergeableFunction):
         if pa.types.is_null(values.type):
             return pa.nulls(len(starts), values.type)
         valid = pc.is_valid(values).to_numpy(zero_copy_only=False) if values.null_count else None
-        found = frame_counts(as_counts(valid), starts, stops) > 0
+        found = frames_that_count(as_counts(valid), starts, stops)
         if pa.types.is_floating(values.type):
             loser = -math.inf if self._wants_greatest else math.nan
             best = self._slide(values_of(values), valid, loser, starts, stops)
             return array_from(best, found, values.type)
-        loser = INT64_MIN if self._wants_greatest else INT64_MAX
-        if is_narrow(values.type):
-            is_decimal = pa.types.is_decimal(values.type)
-            words = decimal_words(values)[0].view(np.int64) if is_decimal else values_of(values).astype(np.int64)
-            best = self._slide(np.ascontiguousarray(words), valid, loser, starts, stops)
-            if is_decimal:
-                return decimal_array(best.view(np.uint64), best >> np.int64(63), found, values.type)
-            return array_from(best.astype(np.bool_) if pa.types.is_boolean(values.type) else best, found, values.type)
-        ranks, ordered = _ranked(values)
-        best = self._slide(ranks, valid, loser, starts, stops)
-        return ordered.take(pa.array(np.where(found, best, 0), mask=~found))
+        if not is_narrow(values.type):
+            ranks, ordered = _ranked(values)
+            best = self._slide(ranks, valid, self._loser(ranks), starts, stops)
+            return ordered.take(pa.array(np.where(found, best, 0), mask=~found))
+        words = _plain_words(values)
+        best = self._slide(words, valid, self._loser(words), starts, stops)
+        if pa.types.is_decimal(values.type):
+            return decimal_array(best.view(np.uint64), best >> np.int64(63), found, values.type)
+        return array_from(best.view(np.bool_) if pa.types.is_boolean(values.type) else best, found, values.type)
+
+    def _loser(self, words: npt.NDArray[Any]) -> int:
+        limits = np.iinfo(words.dtype)
+        return int(limits.min if self._wants_greatest else limits.max)
 
     @property
     def _wants_greatest(self) -> bool:
@@ -77,6 +79,14 @@ class Extreme(MergeableFunction):
         best = np.zeros(len(starts), values.dtype)
         (sliding_max if self._wants_greatest else sliding_min)(values, starts, stops, best)
         return best
+
+
+def _plain_words(values: pa.Array) -> npt.NDArray[Any]:
+    """Stored integers, in their own width: the narrower, the faster they slide."""
+    if pa.types.is_decimal(values.type):
+        return np.ascontiguousarray(decimal_words(values)[0]).view(np.int64)
+    words = values_of(values)
+    return words.view(np.int8) if pa.types.is_boolean(values.type) else words
 
 
 def _ranked(values: pa.Array) -> tuple[Longs, pa.Array]:

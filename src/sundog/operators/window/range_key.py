@@ -27,12 +27,12 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.expr.buffers import decimal_words, values_of
 from sundog.expr.calls import Bound, BoundKind, Frame
-from sundog.expr.ranks import rank_float
+from sundog.expr.ranks import array_of_ranks, rank_float
+from sundog.kernels.word_sort import float_bits_to_words
 
 Longs = npt.NDArray[np.int64]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 DAY_MICROS = 86_400_000_000
-_LOW_BITS = np.int64(INT64_MAX)
 _MONTH_END_SLACK = 3  # days by which a month's end can pull a moved key back: from the 31st to the 28th
 
 
@@ -57,7 +57,9 @@ class RangeKey:
 
     def words(self, array: pa.Array) -> Longs:
         """The words of an array; arbitrary where it is NULL."""
-        return self._directed(_ascending_words(array))
+        if pa.types.is_floating(array.type):
+            return float_words(values_of(array), self.descending)
+        return self._directed(_integer_words(array))
 
     def word_of_rank(self, rank: int) -> int:
         """The word of a value given as its rank (`expr/ranks.py`)."""
@@ -73,10 +75,14 @@ class RangeKey:
             return None
         return unscaled(bound.offset, self.dtype)
 
-    def moved(self, words: Longs, bound: Bound) -> Longs:
-        """The words of all keys, moved by the bound; for floats and months."""
-        moved = _moved_ascending(self._directed(words), self.dtype, self._signed_offset(bound), bound.unit)
-        return self._directed(moved)
+    def moved(self, array: pa.Array, bound: Bound) -> Longs:
+        """The words of all keys, moved by the bound; for floats (in their own width) and months."""
+        offset = -bound.offset if self.descending else bound.offset
+        if bound.unit == "months":
+            return self._directed(_months_later(_integer_words(array), self.dtype, offset))
+        values = values_of(array)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float_words(values + values.dtype.type(offset), self.descending)
 
     def move(self, word: int, bound: Bound) -> int:
         """One word moved by the bound; held at the ends of 64 bits, beyond which there are no rows."""
@@ -88,7 +94,7 @@ class RangeKey:
             reach = 31 * abs(int(bound.offset)) * (1 if pa.types.is_date32(self.dtype) else DAY_MICROS)
             if not -near_end + reach < word < near_end - reach:
                 return min(max(word + (reach if bound.offset > 0 else -reach), INT64_MIN), INT64_MAX)
-        return int(self.moved(np.array([word], np.int64), bound)[0])
+        return int(self.moved(array_of_ranks([self.word_of_rank(word)], self.dtype), bound)[0])
 
     def slack(self, bound: Bound) -> int:
         """How far a later key can be moved to before where an earlier one is moved to: at ends of months only."""
@@ -99,9 +105,6 @@ class RangeKey:
     def _directed(self, words: Longs) -> Longs:
         return ~words if self.descending else words
 
-    def _signed_offset(self, bound: Bound) -> Any:
-        return -bound.offset if self.descending else bound.offset
-
 
 def unscaled(offset: Any, dtype: pa.DataType) -> int:
     """An offset in the units of a key's stored integers."""
@@ -110,10 +113,8 @@ def unscaled(offset: Any, dtype: pa.DataType) -> int:
     return int(offset)
 
 
-def _ascending_words(array: pa.Array) -> Longs:
+def _integer_words(array: pa.Array) -> Longs:
     dtype = array.type
-    if pa.types.is_floating(dtype):
-        return float_words(values_of(array))
     if pa.types.is_decimal(dtype):
         return decimal_words(array)[0].view(np.int64)
     if is_narrow(dtype):
@@ -121,30 +122,18 @@ def _ascending_words(array: pa.Array) -> Longs:
     raise InternalError(f"{dtype} does not fit one word")
 
 
-def float_words(values: npt.NDArray[Any]) -> Longs:
+def float_words(values: npt.NDArray[Any], descending: bool = False) -> Longs:
     """`float_rank` of many values; float32 through the double of the same value."""
-    doubles = np.where(np.isnan(values), math.nan, values.astype(np.float64) + 0.0)
-    bits = doubles.view(np.int64)
-    words: Longs = bits ^ ((bits >> np.int64(63)) & _LOW_BITS)
+    words = np.empty(len(values), np.int64)
+    float_bits_to_words(values.astype(np.float64, copy=False).view(np.int64), descending, words)
     return words
 
 
-def word_floats(words: Longs) -> npt.NDArray[np.float64]:
-    """The inverse of `float_words`."""
-    return (words ^ ((words >> np.int64(63)) & _LOW_BITS)).view(np.float64)
-
-
-def _moved_ascending(words: Longs, dtype: pa.DataType, offset: Any, unit: str | None) -> Longs:
-    if unit == "months":
-        if pa.types.is_date32(dtype):
-            return add_months(words, offset)
-        days, time_of_day = np.divmod(words, DAY_MICROS)
-        return add_months(days, offset) * DAY_MICROS + time_of_day
-    values: npt.NDArray[Any] = word_floats(words)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if pa.types.is_float32(dtype):
-            return float_words(values.astype(np.float32) + np.float32(offset))
-        return float_words(values + np.float64(offset))
+def _months_later(words: Longs, dtype: pa.DataType, months: int) -> Longs:
+    if pa.types.is_date32(dtype):
+        return add_months(words, months)
+    days, time_of_day = np.divmod(words, DAY_MICROS)
+    return add_months(days, months) * DAY_MICROS + time_of_day
 
 
 def add_months(days: Longs, months: int) -> Longs:

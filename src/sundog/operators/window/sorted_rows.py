@@ -111,7 +111,7 @@ class SortedRows:
             return self.segment_bounds[0]
         if units == "rows":
             return self._rows_at(row_offset(bound))
-        if bound.kind is BoundKind.CURRENT_ROW:
+        if bound.kind is BoundKind.CURRENT_ROW and not self._is_one_word:
             return self.peer_bounds[0]
         result = self._empty()
         words, moved, distance, offsets = self._range_words(bound)
@@ -126,7 +126,7 @@ class SortedRows:
             return self.segment_bounds[1]
         if units == "rows":
             return self._rows_at(row_offset(bound) + 1)
-        if bound.kind is BoundKind.CURRENT_ROW:
+        if bound.kind is BoundKind.CURRENT_ROW and not self._is_one_word:
             return self.peer_bounds[1]
         result = self._empty()
         words, moved, distance, offsets = self._range_words(bound)
@@ -135,6 +135,11 @@ class SortedRows:
         else:
             stops_at_bound(words, moved, offsets, result)
         return result
+
+    @property
+    def _is_one_word(self) -> bool:
+        """Whether peers are the rows at distance 0: one pass, where finding their groups first takes three."""
+        return len(self._order_keys) == 1 and is_narrow(self._order_keys[0].type)
 
     def _rows_at(self, distance: int) -> Positions:
         result = self._empty()
@@ -160,7 +165,7 @@ class SortedRows:
             key = RangeKey(array.type, order.descending)
             words = key.words(array)
             distance = key.distance(bound)
-            moved = None if distance is not None else key.moved(words, bound)
+            moved = None if distance is not None else key.moved(array, bound)
         else:
             words, moved = moved_ranks(array, bound, order.descending)
             distance = None

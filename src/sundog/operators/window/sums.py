@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,9 @@ from sundog.kernels.sliding import (
     checked_sums,
     compensated_sums,
     frame_magnitudes,
-    frame_totals,
     ordered_cost,
     ordered_sums,
-    running_totals,
+    sliding_sums,
     widest_frame,
 )
 from sundog.kernels.wide_sums import wide_frame_totals, wide_quotients, wide_totals
@@ -48,9 +48,10 @@ from sundog.operators.window.elements import (
     Positions,
     as_counts,
     frame_counts,
+    frames_that_count,
 )
 
-_CHEAP = 16  # additions per row up to which frames are added up in order
+_CHEAP = 8  # additions per row up to which frames are added up in order
 _CANCELS = 4.4e-4
 _NARROW = 256
 _WIDEST_RECOMPUTED = 16384
@@ -79,8 +80,11 @@ class IntegralSum(MergeableFunction):
 
     def elements(self, inputs: Inputs) -> Elements:
         valid = inputs.contributing()
-        values = _longs(inputs.args[0])
-        return Elements(inputs.count, (values if valid is None else np.where(valid, values, 0), as_counts(valid)))
+        array = inputs.args[0]
+        values = decimal_longs(array) if pa.types.is_decimal(array.type) else values_of(array)
+        if valid is not None:
+            values = np.where(valid, values, values.dtype.type(0))
+        return Elements(inputs.count, (values, as_counts(valid)))
 
     def state_types(self) -> list[pa.DataType]:
         return [pa.int64(), pa.int64()]
@@ -97,16 +101,21 @@ class IntegralSum(MergeableFunction):
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         values, counts = elements.arrays
-        sums, numbers = _sums(values, starts, stops), frame_counts(counts, starts, stops)
-        valid = numbers > 0
-        risky = _risky_frames(values, starts, stops)
+        sums, valid = _sums(values, starts, stops), frames_that_count(counts, starts, stops)
+        risky = np.zeros(0, np.int64) if self._cannot_overflow else _risky_frames(values, starts, stops)
         if len(risky):
             overflowed = np.zeros(len(starts), np.bool_)
             checked_sums(values, starts, stops, risky, 0, sums, overflowed)
             valid &= self._judged(overflowed)
         if self.call.function.endswith("avg"):
-            sums = _half_up(sums, np.maximum(numbers, 1))
+            sums = _half_up(sums, np.maximum(frame_counts(counts, starts, stops), 1))
         return array_from(sums, valid, self.call.dtype)
+
+    @property
+    def _cannot_overflow(self) -> bool:
+        """2^31 rows of 32 bits fit 64."""
+        dtype = self.call.args[0].dtype
+        return bool(pa.types.is_integer(dtype)) and dtype.bit_width <= 32
 
     def _judged(self, overflowed: Bools) -> Bools:
         """Where the sums stand, after what overflow means to this call."""
@@ -127,8 +136,8 @@ class FloatSum(MergeableFunction):
     def elements(self, inputs: Inputs) -> Elements:
         valid = inputs.contributing()
         array = inputs.args[0]
-        values = values_of(array) if pa.types.is_floating(array.type) else _longs(array)
-        doubles = values.astype(np.float64)
+        values = decimal_longs(array) if pa.types.is_decimal(array.type) else values_of(array)
+        doubles = values.astype(np.float64, copy=False)
         return Elements(inputs.count, (doubles if valid is None else np.where(valid, doubles, 0.0), as_counts(valid)))
 
     def state_types(self) -> list[pa.DataType]:
@@ -161,10 +170,9 @@ class FloatSum(MergeableFunction):
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         values, counts = elements.arrays
-        sums, numbers = double_sums(values, starts, stops), frame_counts(counts, starts, stops)
-        valid = numbers > 0
+        sums, valid = double_sums(values, starts, stops), frames_that_count(counts, starts, stops)
         if not self.call.function.endswith("sum"):
-            sums = sums / np.maximum(numbers, 1)
+            sums = sums / np.maximum(frame_counts(counts, starts, stops), 1)
         if pa.types.is_decimal(self.call.dtype):
             scale = self.call.args[0].dtype.scale
             return _decimals_of_doubles(sums / 10.0**scale, valid, self.call.dtype)
@@ -234,16 +242,14 @@ def sum_function(call: WindowCall) -> MergeableFunction:
     return IntegralSum(call)
 
 
-def _longs(array: pa.Array) -> Longs:
-    if pa.types.is_decimal(array.type):
-        return np.ascontiguousarray(decimal_words(array)[0]).view(np.int64)
-    return values_of(array).astype(np.int64, copy=False)
+def decimal_longs(array: pa.Array) -> Longs:
+    """The unscaled values of decimals of up to 18 digits."""
+    return np.ascontiguousarray(decimal_words(array)[0]).view(np.int64)
 
 
-def _sums(values: Longs, starts: Positions, stops: Positions) -> Longs:
-    totals, result = np.empty(len(values) + 1, np.int64), np.empty(len(starts), np.int64)
-    running_totals(values, totals)
-    frame_totals(totals, starts, stops, result)
+def _sums(values: npt.NDArray[Any], starts: Positions, stops: Positions) -> Longs:
+    result = np.empty(len(starts), np.int64)
+    sliding_sums(values, starts, stops, result)
     return result
 
 

@@ -23,21 +23,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools
 from sundog.expr.calls import BoundKind, Frame, WindowCall
-from sundog.expr.nodes import Column, Expr, Literal
-from sundog.expr.ordering import SortKey, sort_indices
+from sundog.expr.nodes import Expr, Literal
+from sundog.expr.ordering import SortKey
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.carry import Carry
-from sundog.operators.window.columns import HALO, ROW, RangeColumns, batches_of, has, owned_slice, table_of
+from sundog.operators.window.columns import HALO, RangeColumns, batches_of, has, owned_slice, table_of
 from sundog.operators.window.elements import Elements, FrameFunction, Longs, MergeableFunction
 from sundog.operators.window.functions import frame_function, inputs_of
 from sundog.operators.window.picks import Shift
 from sundog.operators.window.places import PLACE_FUNCTIONS, place_values
-from sundog.operators.window.range_key import RangeKey, is_narrow
 from sundog.operators.window.reduction import reduced_rows
 from sundog.operators.window.sorted_rows import Positions, SortedRows, row_offset
+from sundog.operators.window.sorting import sorted_table
 
 
 @dataclass(frozen=True)
@@ -64,32 +63,6 @@ class SortRange(Operator):
 
     def describe(self) -> str:
         return f"Sort: {len(self.partition_by) + len(self.order_by)} keys"
-
-
-def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequence[SortKey]) -> pa.Table:
-    keys = [*(SortKey(expr) for expr in partition_by), *order_by]
-    if not keys or table.num_rows < 2:
-        return table
-    if has(table.schema, ROW):
-        keys.append(SortKey(Column(ROW, pa.int64())))
-    columns = RangeColumns(table)
-    arrays = [columns.values(key.expr) for key in keys]
-    if _is_sorted(arrays, keys):
-        return table
-    return table.take(pa.array(sort_indices(arrays, keys)))
-
-
-def _is_sorted(arrays: Sequence[pa.Array], keys: Sequence[SortKey]) -> bool:
-    """Whether the rows are surely in order already; keys of one word without NULLs are looked at, others are not."""
-    words = []
-    for array, key in zip(arrays, keys, strict=True):
-        if array.null_count or not is_narrow(array.type):
-            return False
-        words.append(RangeKey(array.type, key.descending).words(array))
-    after: Bools = words[-1][:-1] <= words[-1][1:]
-    for word in reversed(words[:-1]):
-        after = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & after)
-    return bool(after.all())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,119 @@
+"""Sorting rows by one int64 word each, as fast as numpy sorts plain numbers.
+
+`argsort` moves pairs and cannot use vector instructions; `sort` of uint64 can (10 million in 0.11 s on one core with AVX-512).
+So word and row number are packed into one number, as many bits of the word as there is room for above the row's, and that
+is sorted in place. It is stable by itself. Where the word does not fit whole, rows that tie in the bits that do are put
+in order afterwards; of random doubles, one in a thousand.
+
+Packing and unpacking are loops of their own because numpy's would make four temporary arrays, and touching fresh memory
+costs more here than the sort.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sundog.kernels.compile import kernel
+
+Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+_SHORT_RUN = 32
+
+
+def order_of(words: Longs) -> Longs:
+    """The rows by ascending word, ties in row order."""
+    count = len(words)
+    if count < 2:
+        return np.arange(count, dtype=np.int64)
+    low, high = int(words.min()), int(words.max())
+    row_bits = (count - 1).bit_length()
+    cut = max((high - low).bit_length() + row_bits - 64, 0)
+    packed = np.empty(count, np.uint64)
+    pack_words(words, low, cut, row_bits, packed)
+    packed.sort()
+    if cut:
+        runs = np.empty((count // _SHORT_RUN + 1, 2), np.int64)
+        long_runs = settle_ties(words, row_bits, packed, runs)
+        rows = packed.view(np.int64)
+        for first, last in runs[:long_runs]:
+            tied = rows[first:last]
+            rows[first:last] = tied[np.argsort(words[tied], kind="stable")]
+        return rows
+    unpack_rows(packed, row_bits)
+    return packed.view(np.int64)
+
+
+@kernel
+def pack_words(words: Longs, low: int, cut: int, row_bits: int, packed: Words) -> None:
+    """The upper bits of each word's distance from the lowest, above the row's number."""
+    base, drop, shift = np.uint64(low), np.uint64(cut), np.uint64(row_bits)
+    for row in range(len(words)):
+        packed[row] = (((np.uint64(words[row]) - base) >> drop) << shift) | np.uint64(row)
+
+
+@kernel
+def unpack_rows(packed: Words, row_bits: int) -> None:
+    """Leave the row numbers alone, in place."""
+    mask = (np.uint64(1) << np.uint64(row_bits)) - np.uint64(1)
+    for place in range(len(packed)):
+        packed[place] &= mask
+
+
+@kernel
+def settle_ties(words: Longs, row_bits: int, packed: Words, long_runs: npt.NDArray[np.int64]) -> int:
+    """Row numbers in place of packed numbers, runs of equal upper bits sorted by the whole word.
+
+    Long runs are only unpacked and listed, first and one past the last place of each; returns how many there are.
+    """
+    shift = np.uint64(row_bits)
+    mask = (np.uint64(1) << shift) - np.uint64(1)
+    found = 0
+    first = 0
+    while first < len(packed):
+        top = packed[first] >> shift
+        last = first + 1
+        packed[first] &= mask
+        while last < len(packed) and packed[last] >> shift == top:
+            packed[last] &= mask
+            last += 1
+        if last - first > _SHORT_RUN:
+            long_runs[found, 0] = first
+            long_runs[found, 1] = last
+            found += 1
+        else:
+            for place in range(first + 1, last):
+                row = packed[place]
+                word = words[row]
+                other = place
+                while other > first and words[packed[other - 1]] > word:
+                    packed[other] = packed[other - 1]
+                    other -= 1
+                packed[other] = row
+        first = last
+    return found
+
+
+@kernel
+def float_bits_to_words(bits: Longs, flip: bool, words: Longs) -> None:
+    """Bits of doubles as words in Spark's order: NaN greatest and one, -0.0 as 0.0; all flipped for descending."""
+    sign, nan = np.int64(-(2**63)), np.int64(0x7FF8000000000000)
+    infinity, magnitude = np.int64(0x7FF0000000000000), np.int64(2**63 - 1)
+    for row in range(len(bits)):
+        word = bits[row]
+        if word & magnitude > infinity:
+            word = nan
+        elif word == sign:
+            word = np.int64(0)
+        elif word < 0:
+            word ^= magnitude
+        words[row] = ~word if flip else word
+
+
+@kernel
+def gather(values: npt.NDArray[Any], rows: Longs, result: npt.NDArray[Any]) -> None:
+    """result[i] = values[rows[i]]."""
+    for place in range(len(rows)):
+        result[place] = values[rows[place]]
