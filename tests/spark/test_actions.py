@@ -39,9 +39,9 @@ ACTIONS: dict[str, Callable[[Any], Any]] = {
     "count": lambda df: df.count(),
     "isEmpty": lambda df: df.isEmpty(),
     "take": lambda df: sorted_rows(df.orderBy("id").take(3)),
-    "head": lambda df: df.orderBy("id").head(2),
-    "first": lambda df: df.orderBy("id").first(),
-    "tail": lambda df: df.orderBy("id").tail(2),
+    "head": lambda df: repr(df.orderBy("id").head(2)),
+    "first": lambda df: repr(df.orderBy("id").first()),
+    "tail": lambda df: repr(df.orderBy("id").tail(2)),
     "toLocalIterator": lambda df: sorted_rows(list(df.toLocalIterator())),
 }
 
@@ -53,7 +53,8 @@ def test_action_gives_what_spark_gives(session: Any, action: str, sql: str, plac
     session.conf.set("spark.sundog.placement", placement)
     ours = ACTIONS[action](session.sql(sql))
     run = sundog.last_run()
-    assert run.accelerated == (sql != INELIGIBLE or action in ("take", "head", "first"))
+    becomes_a_shape = action in ("take", "head", "first", "count", "isEmpty")
+    assert run.accelerated == (sql != INELIGIBLE or becomes_a_shape)
     session.conf.set("spark.sundog.enabled", "false")
     try:
         theirs = ACTIONS[action](session.sql(sql))
@@ -141,7 +142,7 @@ def test_accelerate_without_enable_composes(session: Any) -> None:
         ours = sundog.accelerate(frame)
         assert sundog.last_run().accelerated
         assert "FileScan" not in ours._jdf.queryExecution().toString()
-        assert ours.collect() == frame.collect()
+        assert repr(ours.collect()) == repr(frame.collect())
         joined = ours.join(session.table("events").select("id", "s"), "id")
         assert sorted_rows(joined.collect()) == sorted_rows(
             frame.join(session.table("events").select("id", "s"), "id").collect()
@@ -156,8 +157,8 @@ def test_caching_the_accelerated_and_the_plain(session: Any) -> None:
     cached = session.sql(WHOLE).cache()
     try:
         first, second = cached.collect(), cached.collect()
-        assert first == second
-        assert sundog.last_run().fallback_reason is not None
+        assert repr(first) == repr(second)
+        assert not sundog.last_run().accelerated
     finally:
         cached.unpersist()
 
