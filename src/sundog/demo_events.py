@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,11 @@ FILES = 8
 ROW_GROUPS_PER_FILE = 8
 MICROSECONDS_APART = 20_000
 _TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
-_START = 1_772_323_200_000_000  # 2026-03-01 00:00:00 UTC
+_START = datetime(2026, 3, 1, tzinfo=UTC)
 _SHUFFLED_BITS = 12  # rows are out of order within blocks of 4096
 _WANTED_PER_ROW_GROUP = 6
 _PARETO = 0.6
+_LONGEST_MICROSECONDS = 100 * 365 * 86_400 * 1_000_000
 
 _QUALITIES = [
     "red",
@@ -62,14 +64,14 @@ _COUNTRIES = ["BR", "DE", "FR", "IN", "JP", "KE", "NO", "US"]
 
 @dataclass(frozen=True)
 class DemoQuery:
-    """One question, what is hard about it, and whether the order of its answer matters."""
+    """One question, what is hard about it, and how its answer is compared: in its own order, or sorted by its keys."""
 
     name: str
     question: str
     spark_does: str
     sundog_does: str
     sql: str
-    ordered: bool
+    sorted_by: tuple[str, ...] = ()
 
 
 def write_events(session: SparkSession, rows: int, path: Path) -> None:
@@ -93,11 +95,11 @@ def events(session: SparkSession, rows: int) -> DataFrame:
     phrase = f"concat({_pick(_QUALITIES, 4)}, ' ', {_pick(_THINGS, 5)})"
     position = f"(id ^ (xxhash64(id >> {_SHUFFLED_BITS}) & {block}))"
     return session.range(0, rows, 1, FILES).selectExpr(
-        f"timestamp_micros({_START} + {position} * {MICROSECONDS_APART}) AS event_time",
+        f"timestamp_micros({int(_START.timestamp())}000000 + {position} * {MICROSECONDS_APART}) AS event_time",
         "id AS event_id",
-        f"CAST(floor(pow({_uniform(1)}, 2.5) * {max(1, rows // 4)}) AS BIGINT) AS user_id",
+        f"CAST(floor(pow({_uniform(1)}, 2.5) * {max(1, rows // 8)}) AS BIGINT) AS user_id",
         f"CAST(floor({_uniform(2)} * {max(1, rows // 3)}) AS BIGINT) AS session_id",
-        f"CASE WHEN {_uniform(3)} < 0.5 THEN '' ELSE {phrase} END AS phrase",
+        f"CASE WHEN {_uniform(3)} < 0.7 THEN '' ELSE {phrase} END AS phrase",
         f"{_pick(_COUNTRIES, 6)} AS country",
         f"{_pick(['phone', 'tablet', 'desktop'], 7)} AS device",
         f"concat('/item/', CAST(floor({_uniform(8)} * 5000) AS INT)) AS page",
@@ -124,7 +126,7 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
     """The three shapes. The top-k asks for amounts so rare that a row group holds a handful, whatever the size."""
     share = min(0.5, _WANTED_PER_ROW_GROUP * FILES * ROW_GROUPS_PER_FILE / max(1, rows))
     rare = round(2 * share**-_PARETO)
-    until = f"timestamp_micros({_START + int(rows * 0.85) * MICROSECONDS_APART})"
+    until = _START + timedelta(microseconds=min(int(rows * 0.85) * MICROSECONDS_APART, _LONGEST_MICROSECONDS))
     return (
         DemoQuery(
             "top-k",
@@ -132,8 +134,7 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
             "reads all columns of every file that the filter leaves, keeps 20 rows of each task and throws the rest away",
             "reads the most promising pieces of the files first, and leaves out every piece whose minimum and maximum "
             "show that it cannot hold a later purchase than the 20 it already has",
-            f"SELECT *\nFROM {table}\nWHERE amount > {rare} AND event_time < {until}\nORDER BY event_time DESC\nLIMIT 20",
-            ordered=True,
+            f"SELECT *\nFROM {table}\nWHERE amount > {rare} AND event_time < TIMESTAMP '{until:%Y-%m-%d %H:%M:%S}'\nORDER BY event_time DESC\nLIMIT 20",
         ),
         DemoQuery(
             "window",
@@ -146,7 +147,6 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
             "       count(*) OVER recent AS events\n"
             f"FROM {table}\n"
             "WINDOW recent AS (ORDER BY event_time RANGE BETWEEN INTERVAL 2 SECONDS PRECEDING AND CURRENT ROW)",
-            ordered=True,
         ),
         DemoQuery(
             "group-by",
@@ -156,6 +156,6 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
             "without the first phase where it would not make the rows fewer",
             "SELECT user_id, phrase, count(*) AS events, sum(amount) AS spent, max(event_time) AS last_seen\n"
             f"FROM {table}\nGROUP BY user_id, phrase",
-            ordered=False,
+            sorted_by=("user_id", "phrase"),
         ),
     )

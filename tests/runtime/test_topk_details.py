@@ -76,7 +76,7 @@ def test_times_are_shown_as_times(tmp_path: Path) -> None:
     assert details.scale == "linear"
     first = details.row_groups[0]
     assert first.low is not None
-    assert first.low.label == "2026-03-03 00:00:00+00:00"
+    assert first.low.label == "2026-03-03 00:00:00 UTC"
 
 
 def test_strings_stand_in_order(tmp_path: Path) -> None:

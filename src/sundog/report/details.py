@@ -213,7 +213,10 @@ class KeyAxis:
 def key_label(value: Any) -> str:
     """A key value for people."""
     if isinstance(value, datetime):
-        return value.isoformat(sep=" ")
+        text = value.replace(tzinfo=None).isoformat(sep=" ")
+        text = text.rstrip("0") if value.microsecond else text
+        offset = value.utcoffset()
+        return text if offset is None else f"{text} UTC" if not offset else f"{text} {value:%z}"
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
