@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.buffers import validity_of
 from sundog.expr.ordering import SortKey
-from sundog.expr.ranks import float_rank, ranks_of
+from sundog.expr.ranks import ranks_of
 from sundog.metrics import Metrics
 from sundog.operators.window.carry import carries_of, read_summaries
 from sundog.operators.window.halo import check_row_accounting
@@ -63,7 +63,7 @@ def read_and_compute(steps, groups, plan):
 @SETTINGS
 @given(
     st.data(),
-    st.sampled_from([dtype for dtype in KEY_TYPES if is_narrow(dtype) and not pa.types.is_floating(dtype)]),
+    st.sampled_from([dtype for dtype in KEY_TYPES if is_narrow(dtype)]),
     st.booleans(),
     st.booleans(),
     st.integers(2, 6),
@@ -132,11 +132,12 @@ class TestCost:
         assert len(plan.reads) == 4
         assert max(read.rows for read in plan.reads) <= 2000
 
-    def test_bounds_of_floats_may_hide_nan(self):
-        key = SortKey(column("k0", pa.float64()))
-        rows, nulls = np.full(2, 1000, np.int64), np.zeros(2, np.int64)
-        bounds = [float_rank(1.0), float_rank(3.0)], [float_rank(2.0), float_rank(4.0)]
-        assert ranges_from_statistics(*bounds, rows, nulls, key, (range_frame(-1.0, 0),), 2, most_read=9.0) is None
+    def test_unknown_numbers_of_nulls_are_looked_for_everywhere(self):
+        lows, highs = [0, 100, 200, 300], [99, 199, 299, 399]
+        rows, nulls = np.full(4, 1000, np.int64), np.full(4, -1, np.int64)
+        plan = ranges_from_statistics(lows, highs, rows, nulls, self.key, self.frames, 2, most_read=9.0)
+        assert plan.reads[0].row_groups == (0, 1, 2, 3)
+        assert plan.reads[0].takes_nulls
 
     def test_missing_bounds_mean_no_plan(self):
         assert self.plan([0, None, 200], [99, 199, 299]) is None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import decimal_words, values_of
+from sundog.expr.buffers import decimal_words, numpy_type, values_of
 from sundog.expr.calls import Bound, BoundKind, Frame
 from sundog.expr.ranks import array_of_ranks, rank_float
 from sundog.kernels.word_sort import float_bits_to_words
@@ -33,6 +34,7 @@ from sundog.kernels.word_sort import float_bits_to_words
 Longs = npt.NDArray[np.int64]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 DAY_MICROS = 86_400_000_000
+_EXACT = Context(prec=100)
 _MONTH_END_SLACK = 3  # days by which a month's end can pull a moved key back: from the 31st to the 28th
 
 
@@ -80,9 +82,7 @@ class RangeKey:
         offset = -bound.offset if self.descending else bound.offset
         if bound.unit == "months":
             return self._directed(_months_later(_integer_words(array), self.dtype, offset))
-        values = values_of(array)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return float_words(values + values.dtype.type(offset), self.descending)
+        return self._moved_floats(values_of(array), offset)
 
     def move(self, word: int, bound: Bound) -> int:
         """One word moved by the bound; held at the ends of 64 bits, beyond which there are no rows."""
@@ -94,13 +94,20 @@ class RangeKey:
             reach = 31 * abs(int(bound.offset)) * (1 if pa.types.is_date32(self.dtype) else DAY_MICROS)
             if not -near_end + reach < word < near_end - reach:
                 return min(max(word + (reach if bound.offset > 0 else -reach), INT64_MIN), INT64_MAX)
-        return int(self.moved(array_of_ranks([self.word_of_rank(word)], self.dtype), bound)[0])
+            return int(self.moved(array_of_ranks([self.word_of_rank(word)], self.dtype), bound)[0])
+        with np.errstate(over="ignore"):
+            values = np.array([rank_float(self.word_of_rank(word))]).astype(numpy_type(self.dtype))
+        return int(self._moved_floats(values, -bound.offset if self.descending else bound.offset)[0])
 
     def slack(self, bound: Bound) -> int:
         """How far a later key can be moved to before where an earlier one is moved to: at ends of months only."""
         if bound.unit != "months" or not pa.types.is_timestamp(self.dtype):
             return 0
         return _MONTH_END_SLACK * DAY_MICROS
+
+    def _moved_floats(self, values: npt.NDArray[Any], offset: float) -> Longs:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float_words(values + values.dtype.type(offset), self.descending)
 
     def _directed(self, words: Longs) -> Longs:
         return ~words if self.descending else words
@@ -109,7 +116,7 @@ class RangeKey:
 def unscaled(offset: Any, dtype: pa.DataType) -> int:
     """An offset in the units of a key's stored integers."""
     if pa.types.is_decimal(dtype):
-        return int(offset.scaleb(dtype.scale)) if hasattr(offset, "scaleb") else int(offset) * 10**dtype.scale
+        return int(Decimal(offset).scaleb(dtype.scale, _EXACT))
     return int(offset)
 
 

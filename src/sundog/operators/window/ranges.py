@@ -95,13 +95,17 @@ class KeySample:
     def from_statistics(
         cls, lows: Sequence[Rank | None], highs: Sequence[Rank | None], rows: Longs, nulls: Longs, key: SortKey
     ) -> KeySample | None:
-        """Row groups as if their keys were spread evenly; None where a row group with values has no bounds."""
+        """Row groups as if their keys were spread evenly; None where a row group with values has no bounds.
+
+        `nulls` is -1 where their number is not known.
+        """
         if not is_narrow(key.expr.dtype):
             return None
         places: list[int | None] = []
         weights: list[int] = []
         parts = []
         for low, high, count, null_count in zip(lows, highs, rows.tolist(), nulls.tolist(), strict=True):
+            null_count = max(null_count, 0)
             parts.append(PartitionExtremes(count, null_count, low, high))
             values = count - null_count
             if null_count:

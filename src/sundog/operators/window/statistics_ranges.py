@@ -60,7 +60,7 @@ class RangeReads:
 
 @dataclass(frozen=True)
 class RowGroupKeys:
-    """Statistics of the key, one entry per row group, as words: least, greatest, rows, NULLs.
+    """Statistics of the key, one entry per row group, as words: least, greatest, rows, NULLs (-1: unknown).
 
     A row group without values has least > greatest.
     """
@@ -108,11 +108,9 @@ def ranges_from_statistics(
 ) -> RangeReads | None:
     """What each of at most `ranges` ranges reads; None where that is too much, or not known.
 
-    `lows` and `highs` are the key's bounds per row group as ranks (`expr/ranks.py`); they need not be exact. Bounds of
-    floats say nothing of NaN, which Spark orders above everything: they tell where to cut, not what to read.
+    `lows` and `highs` are the key's bounds per row group as ranks, `nulls` its NULLs, -1 where unknown: as
+    `parquet/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.
     """
-    if pa.types.is_floating(key.expr.dtype):
-        return None
     groups = RowGroupKeys.of_ranks(lows, highs, rows, nulls, key)
     if groups is None or not int(rows.sum()):
         return None
@@ -139,7 +137,7 @@ def _reads(groups: RowGroupKeys, key: SortKey, cut: WordRanges) -> RangeReads:
     reads = []
     starts, stops = [INT64_MIN, *cut.cuts], [*(word - 1 for word in cut.cuts), INT64_MAX]
     null_range = 0 if key.nulls_first else len(starts) - 1
-    has_nulls = groups.nulls > 0
+    has_nulls = groups.nulls != 0
     for number, (first, last) in enumerate(zip(starts, stops, strict=True)):
         low, high = min(cut.lows[number], first), max(cut.highs[number], last)
         wanted = (groups.lows <= high) & (groups.highs >= low)
