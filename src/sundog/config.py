@@ -176,7 +176,7 @@ class Settings:
     exchange_block_bytes: int = _option(
         "exchange.blockBytes",
         _bytes(at_least=1 << 10),
-        "2m",
+        "4m",
         "Size of the Arrow blocks in which rows move between the stages of a query on executors.",
         Category.MEMORY,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,9 +32,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 @pytest.mark.parametrize("mode", ["run", "kill"])
 def test_executors_of_a_cluster_give_sparks_answer(cluster: tuple[str, Path], mode: str) -> None:
     master, folder = cluster
+    environment = dict(os.environ, PYSPARK_PYTHON=sys.executable)  # the Python of the executors
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.cluster_job", master, str(folder), mode],
-        cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     answers = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
     assert answers, done.stderr[-3000:]
