@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
         yield master, folder
 
 
-@pytest.mark.parametrize("mode", ["run", "kill"])
+@pytest.mark.parametrize("mode", ["run", pytest.param("kill", marks=pytest.mark.slow)])
 def test_executors_of_a_cluster_give_sparks_answer(cluster: tuple[str, Path], mode: str) -> None:
     master, folder = cluster
     environment = dict(os.environ, PYSPARK_PYTHON=sys.executable)  # the Python of the executors
