@@ -43,11 +43,21 @@ def check_equal(result, expected, calls, *, in_order, tolerance=1e-12):
         result, expected = result.sort_by("id"), expected.sort_by("id")
     assert result.column("id").to_pylist() == expected.column("id").to_pylist()
     for one in calls:
+        if not in_order and overflows_in_some_order(one, expected):
+            continue
         got, wanted = (plain(table.column(one.name).combine_chunks()) for table in (result, expected))
         scale = 1.0 if one.function.startswith(("var", "stddev")) else 0.0
         for row, (left, right) in enumerate(zip(got, wanted, strict=True)):
             either_zero = not in_order and left == right == 0  # which of 0.0 and -0.0 comes first is up to the order
             assert either_zero or same(left, right, 1e-6 if scale else tolerance, scale), (one, row, left, right)
+
+
+def overflows_in_some_order(one, table):
+    """Spark judges a sum on its way through the frame, so with such values the order of equal keys shows in it."""
+    if one.function not in ("try_sum", "try_avg") or pa.types.is_decimal(one.args[0].dtype):
+        return False
+    values = plain(table.column(one.args[0].name).combine_chunks())
+    return sum(abs(value) for value in values if value is not None) >= 2**63
 
 
 def compare(table, calls, order_by, ranges, seed, n_inputs=3):
@@ -157,6 +167,11 @@ class TestSkew:
         assert driven.move.reduction is not None
         assert counted["halo_rows"] * 3 < counted["halo_rows_unreduced"]
         assert any(b.column(HALO_ROWS).null_count < b.num_rows for part in driven.received for b in part)
+
+    def test_keys_that_do_not_repeat_are_not_merged(self):
+        driven = compare(self.table(np.arange(1000)), self.calls(-600, 0), self.order, 8, 0)
+        assert driven.move.reduction is None
+        assert driven.metrics.get("halo_rows") > 1000
 
     @pytest.mark.parametrize(("start", "end"), [(-5, 0), (0, 5), (-3, -1), (2, 4), (-1000, 1000), (0, 0), (-1, None)])
     @pytest.mark.parametrize("keys", [[7] * 50, list(range(5)) * 10, [1] * 45 + [2] * 5, list(range(50))])

@@ -72,6 +72,7 @@ def test_merged_halo_rows_change_nothing(data, dtype, ranges, seed):
     order = (SortKey(column("k0", dtype), data.draw(st.booleans())),)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps_module, "REDUCE_ABOVE", -1.0)
+        patch.setattr(steps_module, "REDUCE_REPEATED", 0.0)
         driven = compare(table, calls, order, ranges, seed, n_inputs=2)
     assert driven.move.reduction is not None
     counted = driven.metrics.as_dict()

@@ -95,7 +95,7 @@ class RangeKey:
             if not -near_end + reach < word < near_end - reach:
                 return min(max(word + (reach if bound.offset > 0 else -reach), INT64_MIN), INT64_MAX)
             return int(self.moved(array_of_ranks([self.word_of_rank(word)], self.dtype), bound)[0])
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             values = np.array([rank_float(self.word_of_rank(word))]).astype(numpy_type(self.dtype))
         return int(self._moved_floats(values, -bound.offset if self.descending else bound.offset)[0])
 

@@ -34,7 +34,7 @@ from sundog.operators.window.sorted_rows import changes_of
 
 Longs = npt.NDArray[np.int64]
 SAMPLE_ROWS = 4096
-_SAMPLED, _LEAST, _GREATEST = range(3)
+_SAMPLED, _LEAST, _GREATEST, _PROBED, _DISTINCT = range(5)
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,12 @@ class PartitionExtremes:
 
 @dataclass(frozen=True)
 class KeySample:
-    """Some rows' order keys; each stands for `weights[i]` rows."""
+    """Some rows' order keys; each stands for `weights[i]` rows. `repetition` is rows per distinct key within a batch."""
 
     keys: tuple[pa.Array, ...]
     weights: Longs
     extremes: PartitionExtremes
+    repetition: float = 1.0
 
     @classmethod
     def from_batches(cls, batches: Sequence[pa.RecordBatch], order_by: Sequence[SortKey]) -> KeySample:
@@ -89,7 +90,9 @@ class KeySample:
             low, high = (rank_at(leading.slice(row + n, 1).combine_chunks(), 0) for n in (0, 1))
             parts.append(PartitionExtremes(int(counts[row]), int(counts[row + 1]), low, high))
         keys = tuple(column.combine_chunks() for column in sampled.columns[2:])
-        return cls(keys, sampled.column("rows").to_numpy(), PartitionExtremes.merge(parts))
+        probed, distinct = (int(counts[kinds == kind].sum()) for kind in (_PROBED, _DISTINCT))
+        weights = sampled.column("rows").to_numpy()
+        return cls(keys, weights, PartitionExtremes.merge(parts), probed / max(distinct, 1))
 
     @classmethod
     def from_statistics(
@@ -154,11 +157,14 @@ class SampleKeys(Operator):
         sample = pa.table([pa.array([], key.expr.dtype) for key in self.order_by], names=self.schema.names[2:])
         stride = 1
         extremes = PartitionExtremes()
+        probe = 0, 0
         for batch in batches:
             if not batch.num_rows:
                 continue
             columns = RangeColumns(pa.Table.from_batches([batch]))
             arrays = [columns.values(key.expr) for key in self.order_by]
+            if not probe[0]:
+                probe = batch.num_rows, pc.count_distinct(arrays[0], mode="all").as_py()
             extremes = PartitionExtremes.merge([extremes, extremes_of(arrays[0])])
             while batch.num_rows > stride * self.limit:
                 stride, sample = stride * 2, _thinned(sample, random)
@@ -168,15 +174,17 @@ class SampleKeys(Operator):
             while sample.num_rows > 2 * self.limit:
                 stride, sample = stride * 2, _thinned(sample, random)
         if sample.num_rows:
-            yield self._batch(sample, stride, extremes)
+            yield self._batch(sample, stride, extremes, probe)
 
-    def _batch(self, sample: pa.Table, stride: int, extremes: PartitionExtremes) -> pa.RecordBatch:
+    def _batch(
+        self, sample: pa.Table, stride: int, extremes: PartitionExtremes, probe: tuple[int, int]
+    ) -> pa.RecordBatch:
         count = sample.num_rows
-        leading = array_of_ranks([extremes.low, extremes.high], self.order_by[0].expr.dtype)
+        leading = array_of_ranks([extremes.low, extremes.high, None, None], self.order_by[0].expr.dtype)
         keys = [pa.concat_arrays([leading, *sample.column(0).chunks])]
-        keys += [pa.concat_arrays([pa.nulls(2, column.type), *column.chunks]) for column in sample.columns[1:]]
-        kinds = pa.array([_LEAST, _GREATEST] + [_SAMPLED] * count, pa.int8())
-        rows = pa.array([extremes.rows, extremes.nulls] + [stride] * count, pa.int64())
+        keys += [pa.concat_arrays([pa.nulls(4, column.type), *column.chunks]) for column in sample.columns[1:]]
+        kinds = pa.array([_LEAST, _GREATEST, _PROBED, _DISTINCT] + [_SAMPLED] * count, pa.int8())
+        rows = pa.array([extremes.rows, extremes.nulls, *probe] + [stride] * count, pa.int64())
         return pa.RecordBatch.from_arrays([kinds, rows, *keys], schema=self.schema)
 
     def describe(self) -> str:

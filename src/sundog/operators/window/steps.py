@@ -39,7 +39,9 @@ from sundog.operators.window.ranges import KeySample, SampleKeys, cut_ranges, es
 from sundog.operators.window.statistics_ranges import KeepRange, RangeReads
 from sundog.operators.window.window import SortRange, WindowOperator
 
-REDUCE_ABOVE = 0.1  # halo rows over rows from which merging equal keys pays for the columns it takes
+# Merging halo rows of one key takes columns in every row. It pays if the halo is large and keys repeat within a batch.
+REDUCE_ABOVE = 0.1
+REDUCE_REPEATED = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class WindowSteps:
         count = 1 if self.need.kind is FrameNeed.ONE_RANGE else ranges
         cut = cut_ranges(sample, self.order_by, reach, count)
         reduction = reduction_of(self.calls, self.order_by)
-        if estimated_halo(sample, cut) <= REDUCE_ABOVE:
+        if sample.repetition < REDUCE_REPEATED or estimated_halo(sample, cut) <= REDUCE_ABOVE:
             reduction = None
         columns = halo_columns_of(self.calls, self.order_by)
         return RangeRepartition(self.input_schema, cut, columns, self.need.order_sensitive, reduction)

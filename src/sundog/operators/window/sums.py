@@ -161,7 +161,8 @@ class FloatSum(MergeableFunction):
             return Hazard()
         sizes = np.abs(finite)
         signs = frozenset(np.unique(finite > 0).tolist())
-        return Hazard(float(sizes.sum()), float(sizes.max()), float(sizes.min()), signs)
+        with np.errstate(over="ignore"):
+            return Hazard(float(sizes.sum()), float(sizes.max()), float(sizes.min()), signs)
 
     def is_harmless(self, hazard: Hazard) -> bool:
         """Values of one sign, or of like size, add up the same range by range, to within rounding."""

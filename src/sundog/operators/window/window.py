@@ -26,6 +26,7 @@ from sundog.errors import InternalError
 from sundog.expr.calls import BoundKind, Frame, WindowCall
 from sundog.expr.nodes import Expr, Literal
 from sundog.expr.ordering import SortKey
+from sundog.expr.printing import render, render_order
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.carry import Carry
@@ -62,7 +63,8 @@ class SortRange(Operator):
         context.memory.resize(size, 0)
 
     def describe(self) -> str:
-        return f"Sort: {len(self.partition_by) + len(self.order_by)} keys"
+        keys = [*(render(key) for key in self.partition_by), *([render_order(self.order_by)] if self.order_by else [])]
+        return f"Sort: [{', '.join(keys)}]"
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ class WindowOperator(Operator):
         yield from batches_of(result)
 
     def describe(self) -> str:
-        return f"Window: [{', '.join(call.name for call in self.calls)}]"
+        calls = (f"{call.function}({', '.join(map(render, call.args))}) AS {call.name}" for call in self.calls)
+        return f"Window: [{', '.join(calls)}]"
 
 
 def serial_window(
