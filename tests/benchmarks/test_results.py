@@ -46,6 +46,7 @@ def results(measurements: list[Measurement]) -> Results:
         versions={"spark": {"pyspark": "4.3.0"}},
         data={"lineitem": "lineitem-6m"},
         unavailable={"sail": "pysail is not installed"},
+        interrupted=False,
         measurements=measurements,
     )
 

@@ -138,6 +138,18 @@ def test_a_crash_costs_one_case(bench: Bench, fake: Callable[[str], str]) -> Non
     assert results.measurements[1].note == "the process ended: out of memory"
 
 
+def test_an_interrupt_keeps_what_was_measured(hits: Path) -> None:
+    def interrupt_at_the_second(update: Update) -> None:
+        if update.case == "clickbench/q01" and update.finished is None:
+            raise KeyboardInterrupt
+
+    cases, folders = select(["clickbench/q0[012]"]), {DataRef("hits"): hits}
+    settings = Settings(cores=1, warmup=0, repeat=1)
+    results = run_benchmark(cases, ["decode"], folders, settings, "test", interrupt_at_the_second)
+    assert results.interrupted
+    assert [m.case for m in results.measurements] == ["clickbench/q00"]
+
+
 @on_linux
 def test_what_a_hanging_engine_started_ends_with_it(bench: Bench, fake: Callable[[str], str], tmp_path: Path) -> None:
     python = fake(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +33,7 @@ DATA_FOLDER_VARIABLE = "SUNDOG_BENCH_DATA"
 DEFAULT_ENGINES = "spark,sundog,duckdb,datafusion,polars,sail"
 _SUFFIXES = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 _STANDARD_OUTPUT = Path("-")
+_INTERRUPTED = 130
 
 
 class ArgumentError(SundogError, ValueError):
@@ -201,15 +205,28 @@ def bench_command(
                 result = f"{time_text(update.finished)}{f' ({note})' if note else ''}"
                 _say(progress.console, f"{update.finished.case}  {update.engine}  {result}")
 
-        results = run_benchmark(cases, names, folders, settings, command, show)
+        with _termination_as_interrupt():
+            results = run_benchmark(cases, names, folders, settings, command, show)
     _write_json(json_file, results.as_json())
     if report is not None:
         report.write_text(markdown(results))
     if json_file != _STANDARD_OUTPUT:
         _show_results(results)
     _show_problems(results)
+    if results.interrupted:
+        raise typer.Exit(_INTERRUPTED)
     if any(m.agrees is False or m.status is Status.FAILED for m in results.measurements):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """Being asked to end is treated like Ctrl-C: what was measured is kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:

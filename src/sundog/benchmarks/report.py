@@ -145,7 +145,8 @@ def _sundog_facts(results: Results) -> str:
 
 
 def _remarks(results: Results) -> str:
-    lines = [f"- {engine} is not available: {_cell(why)}" for engine, why in results.unavailable.items()]
+    lines = ["- The run was interrupted: not all was measured."] if results.interrupted else []
+    lines += [f"- {engine} is not available: {_cell(why)}" for engine, why in results.unavailable.items()]
     skipped: dict[tuple[str, str], list[str]] = {}
     for m in results.measurements:
         if m.status is Status.SKIPPED:

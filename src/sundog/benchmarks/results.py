@@ -84,6 +84,8 @@ class Results:
     versions: dict[str, dict[str, str]]
     data: dict[str, str]
     unavailable: dict[str, str]
+    interrupted: bool
+    """Ended by its user before all was measured."""
     measurements: list[Measurement]
 
     def of(self, case: str, engine: str) -> Measurement | None:

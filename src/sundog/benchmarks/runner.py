@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -67,26 +67,30 @@ Listener = Callable[[Update], None]
 def run_benchmark(
     cases: list[Case], engines: list[str], folders: Folders, settings: Settings, command: str, listen: Listener
 ) -> Results:
-    """Measure every case on every engine, one engine after the other, and check that they agree."""
-    measurements: list[Measurement] = []
-    versions: dict[str, dict[str, str]] = {}
-    unavailable: dict[str, str] = {}
+    """Measure every case on every engine, one engine after the other, and check that they agree.
+
+    An interrupt ends the engine that is running and gives what was measured until then.
+    """
+    sessions: list[_EngineSession] = []
+    interrupted = False
     with tempfile.TemporaryDirectory(prefix="sundog-bench-") as scratch:
         answers = {
             (case.name, engine): Path(scratch) / f"{place}-{engine}.arrow"
             for place, case in enumerate(cases)
             for engine in engines
         }
-        for engine in engines:
-            batches = [[case] for case in cases] if settings.isolate else [cases]
-            for batch in batches:
-                session = _EngineSession(engine, batch, folders, answers, settings, Path(scratch), listen)
-                measurements += session.run()
-                versions |= session.versions
-                if session.unavailable:
-                    unavailable[engine] = session.unavailable
-                    break
-        measurements = _with_agreement(measurements, cases, answers)
+        try:
+            for engine in engines:
+                for batch in [[case] for case in cases] if settings.isolate else [cases]:
+                    session = _EngineSession(engine, batch, folders, answers, settings, Path(scratch), listen)
+                    sessions.append(session)
+                    session.run()
+                    if session.unavailable:
+                        break
+        except KeyboardInterrupt:
+            interrupted = True
+        measured = [measurement for session in sessions for measurement in session.measurements]
+        measurements = _with_agreement(measured, cases, answers)
     return Results(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
@@ -95,9 +99,10 @@ def run_benchmark(
             name: getattr(settings, name)
             for name in ("cores", "warmup", "repeat", "enough_seconds", "timeout_seconds", "isolate")
         },
-        versions=versions,
+        versions={session.engine: session.versions for session in sessions if session.versions},
         data={_label(ref): folder.name for ref, folder in folders.items()},
-        unavailable=unavailable,
+        unavailable={session.engine: session.unavailable for session in sessions if session.unavailable},
+        interrupted=interrupted,
         measurements=measurements,
     )
 
@@ -138,25 +143,24 @@ class _EngineSession:
         scratch: Path,
         listen: Listener,
     ) -> None:
-        self._engine, self._settings, self._scratch, self._listen = engine, settings, scratch, listen
+        self.engine, self._settings, self._scratch, self._listen = engine, settings, scratch, listen
         self._waiting = {case.name: case for case in cases}
         self._folders, self._answers = folders, answers
         self._hangs = False
-        self.versions: dict[str, dict[str, str]] = {}
+        self.versions: dict[str, str] = {}
         self.unavailable: str | None = None
+        self.measurements: list[Measurement] = []
 
-    def run(self) -> list[Measurement]:
-        measurements: list[Measurement] = []
+    def run(self) -> None:
         while self._waiting and self.unavailable is None:
             before = len(self._waiting)
-            measurements += self._run_process()
+            self._run_process()
             if len(self._waiting) == before and self.unavailable is None:
                 self.unavailable = "the process ended without measuring anything"
-        return measurements
 
-    def _run_process(self) -> list[Measurement]:
-        stderr_path = self._scratch / f"{self._engine}.stderr"
-        self._listen(Update(self._engine, None))
+    def _run_process(self) -> None:
+        stderr_path = self._scratch / f"{self.engine}.stderr"
+        self._listen(Update(self.engine, None))
         with stderr_path.open("w") as stderr:
             process = subprocess.Popen(
                 self._command(),
@@ -168,14 +172,13 @@ class _EngineSession:
                 start_new_session=True,
             )
             try:
-                measurements = list(self._converse(process, stderr_path))
+                self._converse(process, stderr_path)
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(_END_SECONDS if process.poll() is None and not self._hangs else 0)
-                return measurements
+                    process.wait(0 if self._hangs else _END_SECONDS)
             finally:
                 _end(process)
 
-    def _converse(self, process: subprocess.Popen[str], stderr_path: Path) -> Iterator[Measurement]:
+    def _converse(self, process: subprocess.Popen[str], stderr_path: Path) -> None:
         assert process.stdin is not None
         with suppress(BrokenPipeError):
             process.stdin.write(self._job().to_json())
@@ -194,53 +197,53 @@ class _EngineSession:
                 if memory is not None:
                     memory.stop()
                 if (ending := self._ending(current, stderr_path)) is not None:
-                    yield self._finished(ending)
+                    self._finish(ending)
                 return
             deadline = monotonic() + self._settings.timeout_seconds
             match message.kind:
                 case "unavailable":
                     self.unavailable = message.values["why"]
                 case "ready":
-                    self.versions[self._engine] = message.values["versions"]
+                    self.versions = message.values["versions"]
                 case "start":
                     current = message.values["case"]
                     memory = PeakMemory(process.pid).start()
-                    self._listen(Update(self._engine, current))
+                    self._listen(Update(self.engine, current))
                 case "done" | "skipped" | "failed":
                     assert current is not None
                     assert memory is not None
-                    measured = _measurement(current, self._engine, message, memory.stop())
+                    measured = _measurement(current, self.engine, message, memory.stop())
                     current = memory = None
-                    yield self._finished(measured)
+                    self._finish(measured)
 
     def _ending(self, current: str | None, stderr_path: Path) -> Measurement | None:
         """What the end of the messages means: a time-out or crash in a case, a failed start, or simply the end."""
         if current is not None and self._hangs:
-            return Measurement(current, self._engine, Status.TIMEOUT, f"over {self._settings.timeout_seconds:g} s")
+            return Measurement(current, self.engine, Status.TIMEOUT, f"over {self._settings.timeout_seconds:g} s")
         if current is not None:
-            return Measurement(current, self._engine, Status.FAILED, f"the process ended: {_tail(stderr_path)}")
+            return Measurement(current, self.engine, Status.FAILED, f"the process ended: {_tail(stderr_path)}")
         if self._hangs:
             self.unavailable = f"did not start within {_START_SECONDS} s"
-        elif self._engine not in self.versions and self.unavailable is None:
+        elif not self.versions and self.unavailable is None:
             self.unavailable = f"could not start: {_tail(stderr_path)}"
         return None
 
-    def _finished(self, measurement: Measurement) -> Measurement:
+    def _finish(self, measurement: Measurement) -> None:
         del self._waiting[measurement.case]
-        self._listen(Update(self._engine, measurement.case, measurement))
-        return measurement
+        self.measurements.append(measurement)
+        self._listen(Update(self.engine, measurement.case, measurement))
 
     def _job(self) -> Job:
         settings = self._settings
         jobs = []
         for case in self._waiting.values():
             tables = find_data_set(case.data.name).folders(self._folders[case.data])
-            answer = self._answers[case.name, self._engine]
+            answer = self._answers[case.name, self.engine]
             jobs.append(CaseJob(case.name, {name: str(folder) for name, folder in tables.items()}, str(answer)))
-        return Job(self._engine, settings.cores, settings.warmup, settings.repeat, settings.enough_seconds, jobs)
+        return Job(self.engine, settings.cores, settings.warmup, settings.repeat, settings.enough_seconds, jobs)
 
     def _command(self) -> list[str]:
-        python = self._settings.pythons.get(self._engine, sys.executable)
+        python = self._settings.pythons.get(self.engine, sys.executable)
         return [python, "-m", "sundog.benchmarks.worker", str(os.getpid())]
 
     def _environment(self) -> dict[str, str]:
@@ -253,7 +256,7 @@ class _EngineSession:
             "OMP_NUM_THREADS",
         )
         environment = {**os.environ, **dict.fromkeys(limits, cores)}
-        if self._engine in self._settings.pythons:
+        if self.engine in self._settings.pythons:
             environment["PYTHONPATH"] = str(self._only_sundog())
         return environment
 
