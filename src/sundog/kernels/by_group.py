@@ -1,8 +1,8 @@
 """Accumulate values by group number: one plain loop per kind of arithmetic, over arrays that the caller owns.
 
 `ids[row]` is the row's group, and the state arrays have one slot a group. `valid` is one byte a row, or empty where all
-rows count. Integers of every width, dates and booleans come as int64 and floats as float64, so that each loop is
-compiled once. Rows of one group are taken in their order, so a result that depends on order (a sum of doubles, the
+rows count. Integers, dates and booleans of every width are widened to int64 on the way, and floats (for averages also
+integers) to float64; converting the column before would cost as much as the loop. Rows of one group are taken in their order, so a result that depends on order (a sum of doubles, the
 first of two equal values) is that of the rows as they came.
 """
 
@@ -55,7 +55,7 @@ def sum_ints_by_group(ids: Any, values: Any, valid: Any, sums: Any, overflowed: 
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
             group = ids[row]
-            old, value = sums[group], values[row]
+            old, value = sums[group], np.int64(values[row])
             new = old + value
             sums[group] = new
             if ((old ^ new) & (value ^ new)) < 0:
@@ -68,11 +68,11 @@ def sum_ints_by_group(ids: Any, values: Any, valid: Any, sums: Any, overflowed: 
 def sum_floats_by_group(ids: Any, values: Any, valid: Any, sums: Any) -> None:
     if valid.size == 0:
         for row in range(ids.size):
-            sums[ids[row]] += values[row]
+            sums[ids[row]] += np.float64(values[row])
     else:
         for row in range(ids.size):
             if valid[row] != 0:
-                sums[ids[row]] += values[row]
+                sums[ids[row]] += np.float64(values[row])
 
 
 @kernel
@@ -80,15 +80,15 @@ def extreme_ints_by_group(ids: Any, values: Any, valid: Any, largest: bool, extr
     """`extremes` starts as the type's other end."""
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
-            group, value = ids[row], values[row]
+            group, value = ids[row], np.int64(values[row])
             if (value > extremes[group]) if largest else (value < extremes[group]):
                 extremes[group] = value
 
 
 @kernel(inline=True)
-def _above(left: float, right: float) -> bool:
+def _above(left: Any, right: Any) -> bool:
     """Spark's order of floats: NaN is above all, the zeros are equal."""
-    return left > right or (math.isnan(left) and not math.isnan(right))
+    return bool(left > right or (math.isnan(left) and not math.isnan(right)))
 
 
 @kernel
@@ -96,7 +96,7 @@ def extreme_floats_by_group(ids: Any, values: Any, valid: Any, largest: bool, ex
     """`extremes` starts as minus infinity for the largest and NaN for the smallest. Of equal values the first stays."""
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
-            group, value = ids[row], values[row]
+            group, value = ids[row], np.float64(values[row])
             if _above(value, extremes[group]) if largest else _above(extremes[group], value):
                 extremes[group] = value
 
@@ -108,11 +108,11 @@ def combine_bits_by_group(ids: Any, values: Any, valid: Any, operation: int, bit
         if valid.size == 0 or valid[row] != 0:
             group = ids[row]
             if operation == BIT_AND:
-                bits[group] &= values[row]
+                bits[group] &= np.int64(values[row])
             elif operation == BIT_OR:
-                bits[group] |= values[row]
+                bits[group] |= np.int64(values[row])
             else:
-                bits[group] ^= values[row]
+                bits[group] ^= np.int64(values[row])
 
 
 @kernel

@@ -6,10 +6,10 @@ Hashes of strings are expensive and come ready-made; those of numbers are comput
 cheaper than to store, move and load them (`hashes` is empty then).
 
 The table holds row numbers only, four bytes a slot: a new group is represented by the row that founded it, and nothing
-is copied. It starts small and grows with the groups, so a low-cardinality key stays in the first-level cache; a
-high-cardinality key comes here already cut into buckets of cache size. Tried and slower on 5 million rows: eight-byte
-slots that carry part of the hash (2 to 3 times, since the table falls out of the cache), comparing hashes before words
-(1.2 times), allocating the table inside the loop when it grows (5 times: the loop then counts references to it).
+is copied. A table for all rows starts small and grows with the groups, so that few groups stay in the first-level
+cache; many groups come here already cut into buckets of cache size, whose table has its full size at once. Tried and slower on 5 million rows: eight-byte
+slots that carry part of the hash (2 to 3 times, since the table falls out of the cache), comparing the hashes of numbers
+before the numbers (1.2 times; for strings it saves a look at their bytes), allocating the table inside the loop when it grows (5 times: the loop then counts references to it).
 
 No hash is ever trusted: equality is always checked on the words and bytes themselves.
 """
@@ -117,16 +117,17 @@ def group_rows(
     Rows starts[b] to starts[b + 1] are bucket b, and no key is in two buckets. `ids[row]` becomes the row's group and
     `founders[group]` the first row of the group.
     """
+    buckets = starts.size - 1
+    single = words.shape[1] == 1 and hashes.size == 0
     largest = 0
-    for bucket in range(starts.size - 1):
+    for bucket in range(buckets):
         largest = max(largest, starts[bucket + 1] - starts[bucket])
     table = np.empty(_slots_for(largest), np.int32)
     groups = 0
-    slots = _FIRST_SLOTS
-    for bucket in range(starts.size - 1):
+    for bucket in range(buckets):
         base, end = starts[bucket], starts[bucket + 1]
         first = groups
-        slots = min(slots, _slots_for(end - base))
+        slots = _slots_for(end - base) if buckets > 1 else _FIRST_SLOTS
         table[:slots] = -1
         mask = np.uint64(slots - 1)
         for row in range(base, end):
@@ -150,8 +151,76 @@ def group_rows(
                                 slot = (slot + np.uint64(1)) & mask
                             table[slot] = founder - base
                     break
-                if _same_key(words, kinds, blocks, base + entry, row):
+                if hashes.size > 0:
+                    same = hashes[base + entry] == hashes[row]
+                else:
+                    same = words[base + entry, 0] == words[row, 0]
+                if same and (single or _same_key(words, kinds, blocks, base + entry, row)):
                     ids[row] = ids[base + entry]
                     break
                 slot = (slot + np.uint64(1)) & mask
     return groups
+
+
+@kernel(inline=True)
+def _same_group(words: Any, row: int, group_words: Any, group: Any, kinds: Any, blocks: Any) -> bool:
+    for at in range(words.shape[1]):
+        if words[row, at] != group_words[group, at]:
+            if kinds[at] != STRING_TAIL:
+                return False
+            length = length_of(words[row, at - 1])
+            if length <= MAX_INLINE:
+                return False
+            if not equal_bytes(address_of(words[row, at], blocks), address_of(group_words[group, at], blocks), length):
+                return False
+    return True
+
+
+@kernel
+def assign_groups(
+    words: Any,
+    kinds: Any,
+    null_words: int,
+    blocks: Any,
+    hashes: Any,
+    table: Any,
+    slots: int,
+    groups: int,
+    group_words: Any,
+    group_hashes: Any,
+    ids: Any,
+) -> tuple[int, int]:
+    """The same for a table that lives from batch to batch: known keys get their number, new ones the next.
+
+    The first `slots` entries of `table` are in use, for `groups` keys that `group_words` and `group_hashes` hold. Both
+    arrays must have room for all rows to be new, and `table` twice as much. Gives back the new `slots` and `groups`.
+    """
+    mask = np.uint64(slots - 1)
+    for row in range(words.shape[0]):
+        hashed = hashes[row] if hashes.size > 0 else _plain_hash(words, row, null_words)
+        slot = hashed & mask
+        while True:
+            group = np.int64(table[slot])
+            if group < 0:
+                table[slot] = groups
+                for at in range(words.shape[1]):
+                    group_words[groups, at] = words[row, at]
+                group_hashes[groups] = hashed
+                ids[row] = groups
+                groups += 1
+                if 2 * groups > slots:
+                    slots = min(4 * slots, table.size)
+                    mask = np.uint64(slots - 1)
+                    table[:slots] = -1
+                    for known in range(groups):
+                        slot = group_hashes[known] & mask
+                        while table[slot] >= 0:
+                            slot = (slot + np.uint64(1)) & mask
+                        table[slot] = known
+                break
+            likely = hashes.size == 0 or group_hashes[group] == hashed
+            if likely and _same_group(words, row, group_words, group, kinds, blocks):
+                ids[row] = group
+                break
+            slot = (slot + np.uint64(1)) & mask
+    return slots, groups

@@ -33,7 +33,7 @@ class Setup:
     probe_rows: int = 1 << 16
     bucket_bytes: int = 1 << 19
     part_rows: int = 1 << 21
-    pending_rows: int = 1 << 17
+    table_groups: int = 1 << 17
 
 
 USUAL = Setup()
@@ -48,7 +48,7 @@ def small_figures(setup: Setup) -> Iterator[None]:
             (skip_partial, "PROBE_ROWS", setup.probe_rows),
             (first_phase, "PROBE_ROWS", setup.probe_rows),
             (skip_partial, "FIRST_PAUSE_ROWS", 4 * setup.probe_rows),
-            (first_phase, "FEWEST_PENDING_ROWS", setup.pending_rows),
+            (first_phase, "MOST_GROUPS", setup.table_groups),
             (grouping, "_BUCKET_BYTES", setup.bucket_bytes),
             (merging, "_PART_ROWS", setup.part_rows),
         ):

@@ -61,7 +61,7 @@ setups = st.builds(
     probe_rows=st.sampled_from([1, 4, 1 << 16]),
     bucket_bytes=st.sampled_from([64, 1 << 19]),
     part_rows=st.sampled_from([5, 1 << 21]),
-    pending_rows=st.sampled_from([1, 6, 1 << 17]),
+    table_groups=st.sampled_from([1, 6, 1 << 17]),
 )
 
 MODERATE = [0.0, -0.0, 1.0, -1.0, 0.1, 2.5, -2.5, 1e6, -12345.678, 3e-5]

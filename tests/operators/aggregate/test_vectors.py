@@ -70,14 +70,14 @@ def test_compact_lets_go_of_large_blocks() -> None:
 
 def test_a_vector_of_nulls_has_no_values() -> None:
     vector = from_arrow(pa.nulls(3, pa.int64()))
-    assert vector.values is None
+    assert vector.all_null
     assert vector.nbytes == 0
-    assert to_arrow(vector.take(vector.dense()[:2])).to_pylist() == [None, None]
+    assert to_arrow(vector.take(vector.values[:2])).to_pylist() == [None, None]
 
 
 def test_where_hides_rows() -> None:
     vector: Vector = from_arrow(pa.array([1, 2, None]))
-    mask = from_arrow(pa.array([True, False, True])).dense()
+    mask = from_arrow(pa.array([True, False, True])).values
     assert to_arrow(vector.where(mask)).to_pylist() == [1, None, None]
 
 

@@ -62,7 +62,7 @@ class Accumulator(ABC):
         """The states of `length` groups of one row each. Functions with a cheaper way than `update` have their own."""
         alone = type(self)(self.call)
         ids = np.arange(length, dtype=np.int32)
-        alone.update(args, rows, Groups(ids, length, ids))
+        alone.update(args, rows, Groups(ids, length))
         return alone.state()
 
 
@@ -84,16 +84,16 @@ def counted(args: Sequence[Vector], rows: Bytes | None) -> Bytes | None:
     """Which rows count for a function that ignores NULL: those with all arguments that FILTER lets through."""
     valid = rows
     for arg in args:
-        valid = both(valid, arg.mask if arg.values is None else arg.valid)
+        valid = both(valid, arg.mask if arg.all_null else arg.valid)
     return valid
 
 
 def as_ints(vector: Vector) -> npt.NDArray[np.int64]:
-    return vector.dense().astype(np.int64, copy=False)
+    return vector.values.astype(np.int64, copy=False)
 
 
 def as_floats(vector: Vector) -> npt.NDArray[np.float64]:
-    return vector.dense().astype(np.float64, copy=False)
+    return vector.values.astype(np.float64, copy=False)
 
 
 class NullState:

@@ -24,7 +24,7 @@ from sundog.operators.aggregate.accumulator import Accumulator, NullState, count
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.query_errors import decimal_sum_overflow
 from sundog.operators.aggregate.sums import COUNT, FLAG, GroupCounts, single_counts
-from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, both, nulls
+from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, both, full_mask, nulls
 
 _MOST_DIGITS = 38
 _LARGEST_FAST_COUNT = 2**32 - 1
@@ -61,11 +61,11 @@ class _DecimalSums:
         self._overflowed = grown(self._overflowed, groups.count, 0)
         self.null_state.mark(valid, groups)
         low, high = limit(self.dtype.precision)
-        sum_decimals_by_group(groups.ids, values.dense(), mask_of(valid), low, high, self._sums, self._overflowed)
+        sum_decimals_by_group(groups.ids, values.values, mask_of(valid), low, high, self._sums, self._overflowed)
 
     def mark_lost(self, flags: Vector, groups: Groups) -> None:
-        if flags.values is not None:
-            lost = flags.values if flags.valid is None else flags.values & flags.valid
+        if not flags.all_null:
+            lost = flags.values & full_mask(flags)
             self._overflowed[groups.ids[lost != 0]] = 1
 
     @property
@@ -102,7 +102,7 @@ class SumDecimals(Accumulator):
         self._sums.add(args[0], counted(args, rows), groups)
 
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        return [Vector(self.call.dtype, length, args[0].dense(), counted(args, rows)), nulls(FLAG, length)]
+        return [Vector(self.call.dtype, length, args[0].values, counted(args, rows)), nulls(FLAG, length)]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
         self.groups = groups.count
@@ -136,7 +136,7 @@ class AverageDecimals(Accumulator):
 
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
         valid = counted(args, rows)
-        sums = Vector(self._sums.dtype, length, args[0].dense(), valid)
+        sums = Vector(self._sums.dtype, length, args[0].values, valid)
         return [sums, nulls(FLAG, length), single_counts(valid, length)]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:

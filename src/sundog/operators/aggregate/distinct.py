@@ -23,8 +23,7 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.operators.aggregate.first_phase import FirstPhase
-from sundog.operators.aggregate.grouping import Arguments
-from sundog.operators.aggregate.inputs import Rows
+from sundog.operators.aggregate.inputs import Arguments, Rows
 from sundog.operators.aggregate.merging import StateMerger
 from sundog.operators.aggregate.partial import describe_calls, first_phase
 from sundog.operators.aggregate.states import Chunk, StateLayout

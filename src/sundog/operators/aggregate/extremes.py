@@ -22,7 +22,7 @@ from sundog.kernels.by_group import (
     extreme_floats_by_group,
     extreme_ints_by_group,
 )
-from sundog.operators.aggregate.accumulator import Accumulator, NullState, as_floats, as_ints, counted, grown, mask_of
+from sundog.operators.aggregate.accumulator import Accumulator, NullState, counted, grown, mask_of
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.vectors import Bytes, Vector, storage
 
@@ -81,9 +81,9 @@ class Extreme(_OneValue):
     def _take_in(self, vector: Vector, valid: Bytes, groups: Groups) -> None:
         self._values = grown(self._values, groups.count, self._start)
         if self._float:
-            extreme_floats_by_group(groups.ids, as_floats(vector), valid, self._largest, self._values)
+            extreme_floats_by_group(groups.ids, vector.values, valid, self._largest, self._values)
         else:
-            extreme_ints_by_group(groups.ids, as_ints(vector), valid, self._largest, self._values)
+            extreme_ints_by_group(groups.ids, vector.values, valid, self._largest, self._values)
 
 
 class Bits(_OneValue):
@@ -95,4 +95,4 @@ class Bits(_OneValue):
 
     def _take_in(self, vector: Vector, valid: Bytes, groups: Groups) -> None:
         self._values = grown(self._values, groups.count, -1 if self._operation == BIT_AND else 0)
-        combine_bits_by_group(groups.ids, as_ints(vector), valid, self._operation, self._values)
+        combine_bits_by_group(groups.ids, vector.values, valid, self._operation, self._values)

@@ -1,11 +1,14 @@
 """The first phase of an aggregation: make the rows of one task fewer before they travel, where that is possible.
 
-    rows ──► group a batch ──► pending groups ──► merge when there are many ──► emit when merging does not help
+    rows ──► look up their groups, update the states ──► emit when the table is full, memory short, or rows at an end
          └─► pass on, each row a group of its own, while grouping does not reduce
 
-No hash table lives from batch to batch. A batch is grouped on its own, while it is in the cache; the groups of several
-batches are merged when they have become many, and stay if that halves them. So low cardinality costs one small merge now
-and then, sorted input emits each group about once, and memory stays bounded by what is pending.
+The table is kept to a size that the caches hold. When it is full it is emitted and starts anew: the second phase merges
+in any case, and a table that grows with the data would make every row wait for memory. So low cardinality is grouped
+wholly here, sorted input emits each group about once, a hot key is reduced wherever it comes, and high cardinality is
+left to the second phase, which groups it better.
+
+What passes ungrouped to an exchange that is expensive is gathered first and merged if that makes it much fewer rows.
 """
 
 from __future__ import annotations
@@ -13,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sundog.operators.aggregate.accumulator import Accumulator
-from sundog.operators.aggregate.grouping import SAMPLE_LEVEL, group_rows_once, merge_chunks, spread_chunks
+from sundog.operators.aggregate.group_keys import Groups, one_group
+from sundog.operators.aggregate.group_table import GroupTable
+from sundog.operators.aggregate.grouping import SAMPLE_LEVEL, merge_chunks, spread_chunks
 from sundog.operators.aggregate.inputs import Rows
 from sundog.operators.aggregate.skip_partial import PROBE_ROWS, SkipProbe
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 
-FEWEST_PENDING_ROWS = 1 << 17
-MOST_PENDING_ROWS = 1 << 20
+MOST_GROUPS = 1 << 17
 _SAMPLED_PARTS = 64
 _WORTH_MERGING = 0.7
 
@@ -31,69 +35,60 @@ class FirstPhase:
     def __init__(self, layout: StateLayout, context: TaskContext, skip_ratio: float, combine_rows: int) -> None:
         self._layout = layout
         self._context = context
+        self._running = RunningGroups(layout, context)
         self._probe = SkipProbe(skip_ratio)
-        self._pending = Pending(context)
-        self._merge_at = FEWEST_PENDING_ROWS
-        self._passing = Pending(context)
+        self._probed: list[Rows] = []
+        self._singles = layout.accumulators()
         self._combine_rows = combine_rows
-        self._accumulators: list[Accumulator] = layout.accumulators()
+        self._passing = Pending(context)
 
     def take_in(self, rows: Rows) -> Iterator[Chunk]:
-        metrics = self._context.metrics
-        metrics.add("partial_input_rows", rows.length)
+        self._context.metrics.add("partial_input_rows", rows.length)
         while self._layout.keys and self._probe.probing and rows.length > PROBE_ROWS:
             yield from self._take(rows.slice(0, PROBE_ROWS))
             rows = rows.slice(PROBE_ROWS, rows.length)
         yield from self._take(rows)
-        if self._context.memory.exceeded and self._pending.rows + self._passing.rows:
-            metrics.add("early_emits")
-            yield from self._emit(self._pending.drain())
-            yield from self._emit(self._passing.drain())
+        if self._context.memory.exceeded and self._running.count + self._passing.rows:
+            self._context.metrics.add("early_emits")
+            yield from self._emit([*self._running.drain(), *self._passing.drain()])
+
+    def finish(self) -> Iterator[Chunk]:
+        yield from self._combine([*self._passing.drain(), *self._running.drain()])
 
     def _take(self, rows: Rows) -> Iterator[Chunk]:
         if self._probe.skipping:
             self._probe.skipped(rows.length)
             yield from self._pass_on(rows)
             return
-        grouped = group_rows_once(self._layout, rows.keys, rows.calls, rows.length)
-        if self._layout.keys:
-            self._probe.grouped(rows.length, grouped.count)
-        if self._probe.skipping:  # not the few groups that were made: rows all of one kind are cheaper to merge
-            yield from self._pass_on(rows)
+        new = self._running.add(rows)
+        if not self._layout.keys:
+            return
+        probing = self._probe.probing
+        self._probe.grouped(rows.length, new, self._running.cheap)
+        if self._probe.skipping:
+            yield from self._give_up(rows)
         else:
-            self._pending.add(grouped.states())
-            if self._pending.rows >= self._merge_at:
-                yield from self._merge_pending()
+            self._probed = [*self._probed, rows] if probing and self._probe.probing else []
+            if self._running.count > MOST_GROUPS:
+                yield from self._emit(self._running.drain())
 
-    def finish(self) -> Iterator[Chunk]:
-        if not self._passing.rows and len(self._pending.chunks) > 1:
-            self._merge()
-        yield from self._combine([*self._passing.drain(), *self._pending.drain()])
-
-    def _single_groups(self, rows: Rows) -> Chunk:
-        states = []
-        for accumulator, call in zip(self._accumulators, rows.calls, strict=True):
-            states.append(call.vectors if call.merging else accumulator.singles(call.vectors, call.rows, rows.length))
-        return Chunk(rows.length, rows.keys, states)
-
-    def _merge(self) -> int:
-        """Merge what is pending; how many rows that was."""
-        before = self._pending.rows
-        merged = merge_chunks(self._layout, self._pending.drain()).states().compact()
-        self._pending.add(merged)
-        return before
-
-    def _merge_pending(self) -> Iterator[Chunk]:
-        before = self._merge()
-        if 2 * self._pending.rows > before or self._pending.rows > MOST_PENDING_ROWS:
-            yield from self._send(self._pending.drain())
-            self._merge_at = FEWEST_PENDING_ROWS
+    def _give_up(self, rows: Rows) -> Iterator[Chunk]:
+        """Stop grouping. Rows that were only a probe are passed on as they came: all of one kind are merged faster."""
+        if self._running.rows == sum(probed.length for probed in self._probed) + rows.length:
+            self._running.forget()
+            for probed in [*self._probed, rows]:
+                yield from self._pass_on(probed)
         else:
-            self._merge_at = max(FEWEST_PENDING_ROWS, 4 * self._pending.rows)
+            yield from self._send(self._running.drain())
+        self._probed = []
 
     def _pass_on(self, rows: Rows) -> Iterator[Chunk]:
         self._context.metrics.add("partial_aggregation_skipped", rows.length)
-        yield from self._send([self._single_groups(rows)])
+        states = [
+            call.vectors if call.merging else accumulator.singles(call.vectors, call.rows, rows.length)
+            for accumulator, call in zip(self._singles, rows.calls, strict=True)
+        ]
+        yield from self._send([Chunk(rows.length, rows.keys, states)])
 
     def _send(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         """Emit, or gather first where sending is expensive."""
@@ -113,6 +108,8 @@ class FirstPhase:
 
     def _estimated_share(self, chunks: list[Chunk]) -> float:
         """Groups among rows, judged by the keys whose hash falls into one part of 64."""
+        if not self._layout.keys:
+            return 0.0
         (_, sample), *_ = spread_chunks(self._layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
         return merge_chunks(self._layout, [sample]).count / sample.length
 
@@ -123,19 +120,76 @@ class FirstPhase:
                 yield chunk
 
 
+class RunningGroups:
+    """The groups seen so far and their states, accounted for in the task's memory."""
+
+    def __init__(self, layout: StateLayout, context: TaskContext) -> None:
+        self._layout = layout
+        self._memory = context.memory
+        self._charged = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._table = GroupTable(self._layout.key_layout)
+        self._accumulators: list[Accumulator] = self._layout.accumulators()
+        self.rows = 0
+
+    @property
+    def count(self) -> int:
+        return self._table.count if self._layout.keys else min(self.rows, 1)
+
+    @property
+    def cheap(self) -> bool:
+        return self._table.cheap
+
+    def add(self, rows: Rows) -> int:
+        """Take in rows; how many groups are new."""
+        before = self.count
+        self.rows += rows.length
+        if self._layout.keys:
+            ids = self._table.assign(rows.keys, rows.length)
+            groups = Groups(ids, self._table.count)
+        else:
+            groups = one_group(rows.length)
+        for accumulator, call in zip(self._accumulators, rows.calls, strict=True):
+            if call.merging:
+                accumulator.merge(call.vectors, groups)
+            else:
+                accumulator.update(call.vectors, call.rows, groups)
+        self._charge(self._table.nbytes + self.count * self._layout.state_bytes)
+        return self.count - before
+
+    def drain(self) -> list[Chunk]:
+        """What has been gathered, as one chunk or none; and begin anew."""
+        if self.rows == 0:
+            return []
+        keys = self._table.group_keys() if self._layout.keys else []
+        chunk = Chunk(self.count, keys, [accumulator.state() for accumulator in self._accumulators])
+        self.forget()
+        return [chunk]
+
+    def forget(self) -> None:
+        self._start()
+        self._charge(0)
+
+    def _charge(self, new: int) -> None:
+        self._memory.resize(self._charged, new)
+        self._charged = new
+
+
 class Pending:
     """Chunks that wait, accounted for in the task's memory."""
 
     def __init__(self, context: TaskContext) -> None:
         self._memory = context.memory
-        self._bytes = 0
         self.chunks: list[Chunk] = []
+        self.nbytes = 0
         self.rows = 0
 
     def add(self, chunk: Chunk) -> None:
         self.chunks.append(chunk)
         self.rows += chunk.length
-        self._charge(self._bytes + chunk.nbytes)
+        self._charge(self.nbytes + chunk.nbytes)
 
     def drain(self) -> list[Chunk]:
         chunks, self.chunks, self.rows = self.chunks, [], 0
@@ -143,9 +197,5 @@ class Pending:
         return chunks
 
     def _charge(self, new: int) -> None:
-        self._memory.resize(self._bytes, new)
-        self._bytes = new
-
-    @property
-    def nbytes(self) -> int:
-        return self._bytes
+        self._memory.resize(self.nbytes, new)
+        self.nbytes = new

@@ -1,18 +1,8 @@
-"""Key columns -> words -> dense group numbers, and words back to key columns.
+"""Key columns -> words -> hashes, partitions and dense group numbers.
 
-GROUP BY a, b with any types costs a general engine a comparison per type and row. Here every key is laid out in int64
-words that are equal exactly if the keys are, and one kernel does the rest:
-
-    bigint, timestamp, double          one word
-    int, date, float, smallint, ...    packed with others into one word
-    decimal(p,s)                       one word up to 18 digits, else two
-    string, binary                     two words (`kernels/strings.py`)
-    which keys are NULL                one bit each in a last word, only where there is a NULL at all
-
-Spark's equality is made part of the layout: all NaN are one, -0.0 is 0.0 (and the group shows these), NULL is a value.
-
-The layout of the value words depends on the types alone, and the hash ignores the NULL word where it is zero, so that
-tasks which know nothing of each other agree on the hash of every key.
+GROUP BY a, b with any types costs a general engine a comparison per type and row. Here every key is laid out in words
+(`key_layout.py`), and one kernel does the rest for all types. The hash ignores the words that tell NULLs where they are
+zero, so it is the same in a task that has seen a NULL and in one that has not.
 """
 
 from __future__ import annotations
@@ -20,192 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from sundog.kernels.hash_groups import PLAIN, STRING_TAIL, assign_partitions, group_rows, hash_rows
-from sundog.kernels.partition import get_pair, get_word, put_pair, put_word
-from sundog.operators.aggregate.vectors import (
-    NO_MASK,
-    Blocks,
-    Bytes,
-    Ints,
-    Vector,
-    addresses,
-    is_text,
-    nulls,
-    shared_blocks,
-    storage,
-)
+from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
+from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.vectors import Blocks, Ints, Vector, addresses, is_text, shared_blocks
 
 Hashes = npt.NDArray[np.uint64]
-_ONE_WORD_DIGITS = 18
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a key lies: from bit `shift` of word `word`; `words` of them."""
-
-    word: int
-    shift: int
-    words: int
-
-
-@dataclass(frozen=True)
-class KeyLayout:
-    """How the words of keys of these types look."""
-
-    dtypes: tuple[pa.DataType, ...]
-    places: tuple[_Place, ...]
-    value_words: int
-
-    @classmethod
-    def of(cls, dtypes: Sequence[pa.DataType]) -> KeyLayout:
-        places: dict[int, _Place] = {}
-        used = 0
-        for index, dtype in enumerate(dtypes):
-            if (words := _whole_words(dtype)) > 0:
-                places[index] = _Place(used, 0, words)
-                used += words
-        free = 0
-        narrow = [index for index in range(len(dtypes)) if index not in places]
-        for index in sorted(narrow, key=lambda index: -_bits(dtypes[index])):
-            bits = _bits(dtypes[index])
-            if free < bits:
-                used += 1
-                free = 64
-            places[index] = _Place(used - 1, 64 - free, 1)
-            free -= bits
-        return cls(tuple(dtypes), tuple(places[index] for index in range(len(dtypes))), used)
-
-    def null_words(self, null_mask: bool) -> int:
-        return -(-len(self.dtypes) // 64) if null_mask else 0
-
-    @cached_property
-    def kinds(self) -> npt.NDArray[np.int8]:
-        kinds = np.full(self.value_words + self.null_words(True), PLAIN, np.int8)
-        for dtype, place in zip(self.dtypes, self.places, strict=True):
-            if is_text(dtype):
-                kinds[place.word + 1] = STRING_TAIL
-        return kinds
-
-    @property
-    def has_text(self) -> bool:
-        return any(is_text(dtype) for dtype in self.dtypes)
-
-    def encode(self, keys: Sequence[Vector], length: int, null_mask: bool, first_blocks: Sequence[int]) -> Ints:
-        """One row of words for each row; with `null_mask` more words at the end, which tell the NULLs.
-
-        `first_blocks` tells for each key behind how many other blocks its own come.
-        """
-        width = self.value_words + self.null_words(null_mask)
-        if width == 1 and len(keys) == 1 and _bits(self.dtypes[0]) == 64:
-            return _as_words(keys[0]).reshape(length, 1)
-        if width == 2 and len(keys) == 1 and self.places[0].words == 2 and not null_mask and first_blocks[0] == 0:
-            return keys[0].dense()
-        words = np.empty((length, width), np.int64)
-        started: set[int] = set()
-        for key, place, first_block in zip(keys, self.places, first_blocks, strict=True):
-            if place.words == 2:
-                put_pair(key.dense(), key.mask, first_block, words, place.word)
-            else:
-                put_word(_as_words(key), key.mask, place.shift, place.word not in started, words, place.word)
-                started.add(place.word)
-        for at in range(self.value_words, width):
-            first = 64 * (at - self.value_words)
-            put_word(_null_word(keys[first : first + 64], length), NO_MASK, 0, True, words, at)
-        return words
-
-    def decode(
-        self, words: Ints, rows: npt.NDArray[np.int32], null_mask: bool, blocks: Sequence[Blocks]
-    ) -> list[Vector]:
-        """The keys of the chosen rows again; `blocks` hold the bytes of each key's strings."""
-        keys = []
-        for index, (dtype, place) in enumerate(zip(self.dtypes, self.places, strict=True)):
-            valid: Bytes | None = None
-            if null_mask:
-                missing = _column(words, rows, self.value_words + index // 64)
-                valid = ((missing >> (index % 64)) & 1 == 0).view(np.uint8)
-                valid = None if valid.all() else valid
-            keys.append(_read_key(dtype, place, words, rows, valid, blocks[index]))
-        return keys
-
-
-def _whole_words(dtype: pa.DataType) -> int:
-    """How many words a key of the type fills by itself; 0 where it shares one with others."""
-    if is_text(dtype):
-        return 2
-    if pa.types.is_decimal(dtype):
-        return 1 if dtype.precision <= _ONE_WORD_DIGITS else 2
-    return 1 if _bits(dtype) == 64 else 0
-
-
-def _bits(dtype: pa.DataType) -> int:
-    numpy_type, words = storage(dtype)
-    return 8 * numpy_type.itemsize * words
-
-
-def _as_words(key: Vector) -> Ints:
-    """A key of up to 64 bits as words; NULLs may be anything. Narrow ones leave the upper bits zero, to be shared."""
-    values = key.dense()
-    if values.ndim == 2:  # a decimal whose low half says it all
-        return np.ascontiguousarray(values[:, 0])
-    if values.dtype.kind == "f":
-        values = _canonical(values)
-    size = values.dtype.itemsize
-    return values.view(np.int64) if size == 8 else values.view(f"u{size}").astype(np.int64)
-
-
-def _canonical(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Floats with one NaN and one zero."""
-    values = values + values.dtype.type(0)
-    missing = np.isnan(values)
-    if missing.any():
-        values[missing] = np.nan
-    return values
-
-
-def _null_word(keys: Sequence[Vector], length: int) -> Ints:
-    missing = np.zeros(length, np.int64)
-    for index, key in enumerate(keys):
-        if key.values is None:
-            missing |= np.int64(1) << index
-        elif key.valid is not None:
-            missing |= (key.valid ^ 1).astype(np.int64) << index
-    return missing
-
-
-def _column(words: Ints, rows: npt.NDArray[np.int32], at: int) -> Ints:
-    values = np.empty(len(rows), np.int64)
-    get_word(words, rows, at, values)
-    return values
-
-
-def _read_key(
-    dtype: pa.DataType, place: _Place, words: Ints, rows: npt.NDArray[np.int32], valid: Bytes | None, blocks: Blocks
-) -> Vector:
-    length = len(rows)
-    if pa.types.is_null(dtype) or (valid is not None and not valid.any()):
-        return nulls(dtype, length)
-    numpy_type, width = storage(dtype)
-    values: npt.NDArray[Any]
-    if place.words == 2:
-        values = np.empty((length, 2), np.int64)
-        get_pair(words, rows, place.word, values)
-        return Vector(dtype, length, values, valid, blocks)
-    column = _column(words, rows, place.word)
-    if width == 2:
-        values = np.empty((length, 2), np.int64)
-        values[:, 0] = column
-        values[:, 1] = column >> 63
-    elif numpy_type.itemsize == 8:
-        values = column.view(numpy_type)
-    else:
-        values = (column >> place.shift).astype(f"i{numpy_type.itemsize}").view(numpy_type)
-    return Vector(dtype, length, values, valid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +30,15 @@ class Encoded:
 
 
 NO_HASHES: Hashes = np.zeros(0, np.uint64)
+
+
+def hash_words(layout: KeyLayout, words: Ints, null_mask: bool, blocks: Ints) -> Hashes:
+    """The hashes of keys with strings; none for others."""
+    if not layout.has_text:
+        return NO_HASHES
+    hashes = np.empty(len(words), np.uint64)
+    hash_rows(words, layout.kinds, layout.null_words(null_mask), blocks, hashes)
+    return hashes
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,11 +77,8 @@ class KeyEncoder:
     def encode(self, chunk: int, keys: Sequence[Vector], length: int, hashes: Hashes | None = None) -> Encoded:
         """The words of a chunk's keys. Hashes that are known already need not be computed again."""
         words = self.layout.encode(keys, length, self.null_mask, [firsts[chunk] for firsts in self._first_blocks])
-        if not self.layout.has_text:
-            return Encoded(words, NO_HASHES)
-        if hashes is None:
-            hashes = np.empty(length, np.uint64)
-            hash_rows(words, self.layout.kinds, self.null_words, self.addresses, hashes)
+        if hashes is None or not self.layout.has_text:
+            hashes = hash_words(self.layout, words, self.null_mask, self.addresses)
         return Encoded(words, hashes)
 
     def assign(self, encoded: Encoded, level: int, partitions: int, counts: Ints) -> npt.NDArray[np.uint16]:
@@ -268,7 +87,7 @@ class KeyEncoder:
         assign_partitions(encoded.words, self.null_words, encoded.hashes, level, partitions, target, counts)
         return target
 
-    def find_groups(self, encoded: Encoded, starts: Ints) -> Groups:
+    def find_groups(self, encoded: Encoded, starts: Ints) -> FoundGroups:
         """Groups of rows that lie in buckets, as `starts` says."""
         length = len(encoded.words)
         ids = np.empty(length, np.int32)
@@ -276,9 +95,9 @@ class KeyEncoder:
         count = group_rows(
             encoded.words, self.layout.kinds, self.null_words, self.addresses, encoded.hashes, starts, ids, founders
         )
-        return Groups(ids, int(count), founders[: int(count)])
+        return FoundGroups(ids, int(count), founders[: int(count)])
 
-    def keys_of(self, encoded: Encoded, groups: Groups) -> list[Vector]:
+    def keys_of(self, encoded: Encoded, groups: FoundGroups) -> list[Vector]:
         """The key of each group."""
         used = 0
         blocks: list[Blocks] = []
@@ -290,18 +109,24 @@ class KeyEncoder:
 
 
 def has_nulls(keys: Sequence[Vector]) -> bool:
-    return any(key.values is None or key.valid is not None for key in keys)
+    return any(key.all_null or key.valid is not None for key in keys)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """`ids[row]` is the group of each row, below `count`; `founders[group]` its first row."""
+    """`ids[row]` is the group of each row, below `count`."""
 
     ids: npt.NDArray[np.int32]
     count: int
+
+
+@dataclass(frozen=True)
+class FoundGroups(Groups):
+    """The same where all groups are those of the rows at hand: `founders[group]` is the first row of each."""
+
     founders: npt.NDArray[np.int32]
 
 
 def one_group(length: int) -> Groups:
     """All rows in one group, which is there also where there is no row."""
-    return Groups(np.zeros(length, np.int32), 1, np.zeros(1, np.int32))
+    return Groups(np.zeros(length, np.int32), 1)

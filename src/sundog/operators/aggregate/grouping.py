@@ -22,7 +22,6 @@ from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.group_keys import NO_HASHES, Encoded, Groups, Hashes, KeyEncoder, one_group
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.aggregate.vectors import (
-    Bytes,
     Ints,
     Vector,
     concat,
@@ -41,7 +40,7 @@ Targets = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """The groups of some rows: their keys, and accumulators that have seen all the rows."""
+    """Merged groups: their keys, and accumulators that have seen all the partial groups."""
 
     keys: list[Vector]
     accumulators: list[Accumulator]
@@ -54,44 +53,13 @@ class Grouped:
         return [*self.keys, *(accumulator.evaluate() for accumulator in self.accumulators)]
 
 
-@dataclass(frozen=True, eq=False)
-class Arguments:
-    """What one aggregate call takes of some rows: its arguments, or partial states where it merges; and its FILTER."""
-
-    vectors: Sequence[Vector]
-    rows: Bytes | None = None
-    merging: bool = False
-
-    def slice(self, start: int, end: int) -> Arguments:
-        rows = None if self.rows is None else self.rows[start:end]
-        return Arguments([vector.slice(start, end) for vector in self.vectors], rows, self.merging)
-
-
-def group_rows_once(layout: StateLayout, keys: Sequence[Vector], calls: Sequence[Arguments], length: int) -> Grouped:
-    """Group the rows of one batch, as they lie. For batches small enough that the groups fit the caches, or few."""
-    if layout.keys:
-        encoder = KeyEncoder.over(layout.key_layout, [keys])
-        encoded = encoder.encode(0, keys, length)
-        groups = encoder.find_groups(encoded, np.array([0, length], np.int64))
-        found = encoder.keys_of(encoded, groups)
-    else:
-        groups, found = one_group(length), []
-    accumulators = layout.accumulators()
-    for accumulator, call in zip(accumulators, calls, strict=True):
-        if call.merging:
-            accumulator.merge(call.vectors, groups)
-        else:
-            accumulator.update(call.vectors, call.rows, groups)
-    return Grouped(found, accumulators, groups.count)
-
-
 def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> Grouped:
     """Merge partial groups from anywhere. `chunks` may be empty; without keys there is one group all the same."""
     length = sum(chunk.length for chunk in chunks)
     if not layout.keys:
         return _merge_into(layout, _concat_states(layout, chunks), one_group(length), [])
     if length == 0:
-        none = Groups(np.zeros(0, np.int32), 0, np.zeros(0, np.int32))
+        none = Groups(np.zeros(0, np.int32), 0)
         return _merge_into(layout, _concat_states(layout, chunks), none, [nulls(d, 0) for _, d in layout.keys])
     encoder, encoded = encode_chunks(layout, chunks)
     buckets = _buckets(length, encoded[0].words.shape[1])
@@ -183,13 +151,13 @@ class Spread:
 
     def vector(self, parts: Sequence[Vector]) -> Vector:
         dtype = parts[0].dtype
-        if all(part.values is None for part in parts):
+        if all(part.all_null for part in parts):
             return nulls(dtype, self.length)
         parts, blocks = on_shared_blocks(parts)
         values = empty_values(dtype, self.length)
-        self.values([part.dense() for part in parts], values)
+        self.values([part.values for part in parts], values)
         valid = None
-        if any(part.values is None or part.valid is not None for part in parts):
+        if any(part.all_null or part.valid is not None for part in parts):
             valid = np.empty(self.length, np.uint8)
             self.values([full_mask(part) for part in parts], valid)
         return Vector(dtype, self.length, values, valid, blocks)

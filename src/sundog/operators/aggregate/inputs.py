@@ -6,7 +6,7 @@ might raise is evaluated for the rows that pass only, as Spark does in a GROUP B
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,22 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.raising import can_raise
-from sundog.operators.aggregate.grouping import Arguments
-from sundog.operators.aggregate.vectors import Vector, from_arrow
+from sundog.operators.aggregate.vectors import Bytes, Vector, from_arrow
 
-FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 18
+FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """What one aggregate call takes of some rows: its arguments, or partial states where it merges; and its FILTER."""
+
+    vectors: Sequence[Vector]
+    rows: Bytes | None = None
+    merging: bool = False
+
+    def slice(self, start: int, end: int) -> Arguments:
+        rows = None if self.rows is None else self.rows[start:end]
+        return Arguments([vector.slice(start, end) for vector in self.vectors], rows, self.merging)
 
 
 @dataclass(frozen=True, eq=False)

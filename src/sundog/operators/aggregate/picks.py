@@ -37,9 +37,9 @@ def extreme_rows(order: Vector, valid: Bytes | None, largest: bool, groups: Grou
     rows = np.full(groups.count, -1, np.int64)
     mask = mask_of(valid)
     if is_text(order.dtype):
-        extreme_string_row_by_group(groups.ids, order.dense(), addresses(order.blocks), mask, largest, rows)
+        extreme_string_row_by_group(groups.ids, order.values, addresses(order.blocks), mask, largest, rows)
     elif pa.types.is_decimal(order.dtype):
-        extreme_wide_row_by_group(groups.ids, order.dense(), mask, largest, rows)
+        extreme_wide_row_by_group(groups.ids, order.values, mask, largest, rows)
     elif pa.types.is_floating(order.dtype):
         extreme_float_row_by_group(groups.ids, as_floats(order), mask, largest, rows)
     else:
@@ -66,11 +66,11 @@ class _Pick(Accumulator):
             coming = np.ones(length, np.uint8) if valid is None else valid
             valid = np.concatenate([self._chosen, coming])
             ids = np.concatenate([np.arange(self.groups, dtype=np.int32), groups.ids])
-            groups = Groups(ids, groups.count, groups.founders)
+            groups = Groups(ids, groups.count)
         self.groups = groups.count
         rows = self._win(columns, valid, groups)
         self._chosen = (rows >= 0).view(np.uint8)
-        self._held = [_taken(column, rows, self._chosen) for column in columns]
+        self._held = [_taken(column, rows, self._chosen).compact() for column in columns]
 
     def evaluate(self) -> Vector:
         held = self._held
@@ -131,7 +131,7 @@ class FirstLast(_Pick):
         return [args[0].where(rows), flags]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
-        there = states[1].dense() & full_mask(states[1])
+        there = states[1].values & full_mask(states[1])
         self._compete(states[:1], there, groups)
 
     def state(self) -> list[Vector]:

@@ -1,10 +1,11 @@
 """The probe that stops the first phase when it no longer reduces, and tries again later.
 
-Grouping before the exchange pays where it makes the rows fewer: each row that is not sent saves the exchange and the
-second phase, each row that is looked up in vain is lost time. Which of the two it is depends on the data alone, so it
-is measured: the share of groups among the rows of the last batches. A share above `skip_ratio` ends grouping for a
-while; the while doubles each time, so that data which never reduces is hardly looked at, and data that begins to
-reduce (sorted input, a hot key that comes late) is noticed.
+Grouping before the exchange pays where it makes the rows fewer: each row that finds its group saves the exchange and the
+second phase, each row that founds one is lost time. Which of the two it is depends on the data alone, so it is measured:
+the share of new groups among the rows of a window. The first window says little, since every table is empty at first
+(100 000 keys look like a million then), unless nearly all of its rows are new. After any later window a share above
+`skip_ratio` ends grouping for a while; the while doubles each time, so that data which never reduces is hardly looked
+at, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 
 PROBE_ROWS = 1 << 16
 FIRST_PAUSE_ROWS = 1 << 20
+HOPELESS_RATIO = 0.9
+CHEAP_SKIP_RATIO = 0.8
 
 
 @dataclass
@@ -21,8 +24,8 @@ class SkipProbe:
     _left: int = 0
     _pause: int = field(default_factory=lambda: FIRST_PAUSE_ROWS)
     _rows: int = 0
-    _groups: int = 0
-    _trusted: bool = False
+    _new: int = 0
+    _windows: int = 0
 
     @property
     def skipping(self) -> bool:
@@ -31,22 +34,26 @@ class SkipProbe:
     @property
     def probing(self) -> bool:
         """Whether it is still open if grouping pays, so that a few rows should be tried before many."""
-        return not self.skipping and not self._trusted
+        return not self.skipping and self._windows < 2
 
     def skipped(self, rows: int) -> None:
         """Rows have been passed on without grouping."""
         self._left -= rows
+        if self._left <= 0:
+            self._windows = 0
 
-    def grouped(self, rows: int, groups: int) -> None:
-        """So many rows have made so many groups."""
+    def grouped(self, rows: int, new: int, cheap: bool) -> None:
+        """So many rows have founded so many groups. Grouping that was `cheap` pays also where it reduces little."""
         self._rows += rows
-        self._groups += groups
+        self._new += new
         if self._rows < PROBE_ROWS:
             return
-        self._trusted = self._groups <= self.skip_ratio * self._rows
-        if self._trusted:
-            self._pause = FIRST_PAUSE_ROWS
-        else:
+        share = self._new / self._rows
+        self._rows = self._new = 0
+        self._windows += 1
+        limit = max(self.skip_ratio, CHEAP_SKIP_RATIO) if cheap else self.skip_ratio
+        if share > (HOPELESS_RATIO if self._windows == 1 else limit):
             self._left = self._pause
             self._pause *= 2
-        self._rows = self._groups = 0
+        elif self._windows > 1:
+            self._pause = FIRST_PAUSE_ROWS

@@ -20,8 +20,9 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.accumulators import accumulator_for
-from sundog.operators.aggregate.group_keys import Hashes, KeyLayout
-from sundog.operators.aggregate.vectors import Vector, from_arrow, is_text, to_arrow
+from sundog.operators.aggregate.group_keys import Hashes
+from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.vectors import Vector, from_arrow, is_text, storage, to_arrow
 
 HASH_COLUMN = "__hash"
 
@@ -45,6 +46,12 @@ class StateLayout:
     @cached_property
     def state_types(self) -> tuple[tuple[pa.DataType, ...], ...]:
         return tuple(accumulator_for(call).state_types for call in self.calls)
+
+    @cached_property
+    def state_bytes(self) -> int:
+        """What the states of one group take, but for the bytes of strings."""
+        widths = (storage(dtype) for types in self.state_types for dtype in types)
+        return sum(numpy_type.itemsize * words + 1 for numpy_type, words in widths)
 
     @cached_property
     def schema(self) -> pa.Schema:

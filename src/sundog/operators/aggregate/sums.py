@@ -21,7 +21,7 @@ from sundog.kernels.by_group import add_counts_by_group, count_by_group, sum_flo
 from sundog.operators.aggregate.accumulator import Accumulator, NullState, as_floats, as_ints, counted, grown, mask_of
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.query_errors import sum_overflow
-from sundog.operators.aggregate.vectors import Bytes, Vector, nulls
+from sundog.operators.aggregate.vectors import Bytes, Vector, full_mask, nulls
 
 COUNT = pa.int64()
 FLAG = pa.bool_()
@@ -38,7 +38,7 @@ class GroupCounts:
         count_by_group(groups.ids, mask_of(valid), self.values)
 
     def merge(self, counts: Vector, groups: Groups) -> None:
-        if counts.values is None:
+        if counts.all_null:
             self.update(None, groups)
         else:
             self.values = grown(self.values, groups.count, 0)
@@ -100,7 +100,7 @@ class SumInts(Accumulator):
         self._sums = grown(self._sums, groups.count, 0)
         self._overflowed = grown(self._overflowed, groups.count, 0)
         self._null_state.mark(valid, groups)
-        overflow = sum_ints_by_group(groups.ids, as_ints(values), mask_of(valid), self._sums, self._overflowed)
+        overflow = sum_ints_by_group(groups.ids, values.values, mask_of(valid), self._sums, self._overflowed)
         raises = self.call.ansi or pa.types.is_duration(self.call.dtype)
         if overflow and raises and not self._forgiving:
             raise sum_overflow(self.call.dtype)
@@ -114,8 +114,8 @@ class SumInts(Accumulator):
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
         self._add(states[0], counted(states[:1], None), groups)
-        if self._forgiving and states[1].values is not None:
-            lost = states[1].values if states[1].valid is None else states[1].values & states[1].valid
+        if self._forgiving and not states[1].all_null:
+            lost = states[1].values & full_mask(states[1])
             self._overflowed[groups.ids[lost != 0]] = 1
 
     def state(self) -> list[Vector]:
@@ -146,7 +146,7 @@ class SumFloats(Accumulator):
         self.groups = groups.count
         self._sums = grown(self._sums, groups.count, 0)
         self._null_state.mark(valid, groups)
-        sum_floats_by_group(groups.ids, as_floats(values), mask_of(valid), self._sums)
+        sum_floats_by_group(groups.ids, values.values, mask_of(valid), self._sums)
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self._add(args[0], counted(args, rows), groups)
@@ -179,7 +179,7 @@ class AverageFloats(Accumulator):
     def _add(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count
         self._sums = grown(self._sums, groups.count, 0)
-        sum_floats_by_group(groups.ids, as_floats(values), mask_of(valid), self._sums)
+        sum_floats_by_group(groups.ids, values.values, mask_of(valid), self._sums)
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         valid = counted(args, rows)
@@ -232,7 +232,7 @@ class AverageIntervals(Accumulator):
 
     def evaluate(self) -> Vector:
         total = self._sum.evaluate()
-        micros = total.dense()
+        micros = total.values
         counts = np.maximum(self._counts.values[: self.groups], 1).view(np.uint64)
         whole, rest = np.divmod(np.where(micros < 0, -micros, micros).view(np.uint64), counts)
         size = (whole + (rest >= counts - rest)).view(np.int64)

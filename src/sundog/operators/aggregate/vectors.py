@@ -8,7 +8,7 @@
     void                          no values
 
 `valid` is one uint8 a row, or None where all rows have a value. A vector of NULLs only has no `values` at all: it costs
-nothing to move. Dictionary arrays are read through their dictionary, each entry of which is looked at once.
+nothing to move. Dictionary arrays stay numbers of entries until somebody wants the values.
 
 Arrays over Arrow's memory are made writable on paper, since numba compiles a second machine code for read-only ones;
 no kernel writes to its inputs.
@@ -34,50 +34,85 @@ Blocks = tuple[pa.Buffer, ...]
 NO_MASK: Bytes = np.zeros(0, np.uint8)  # how kernels are told that all rows count
 _LARGEST_STRING_BYTES = 2**31 - 1
 _WORTH_COMPACTING = 1 << 16
+_MOST_SHARED_NULLS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Vector:
-    """`length` rows of type `dtype`."""
+class Coded:
+    """Values as numbers of the entries of a dictionary. Where there is NULL the number may be any."""
 
-    dtype: pa.DataType
-    length: int
-    values: npt.NDArray[Any] | None
-    valid: Bytes | None = None
-    blocks: Blocks = ()
+    codes: npt.NDArray[Any]
+    entries: Vector
+
+
+class Vector:
+    """`length` rows of type `dtype`. Immutable, but for values that are decoded from a dictionary when asked for."""
+
+    __slots__ = ("_values", "blocks", "coded", "dtype", "length", "valid")
+
+    def __init__(
+        self,
+        dtype: pa.DataType,
+        length: int,
+        values: npt.NDArray[Any] | None,
+        valid: Bytes | None = None,
+        blocks: Blocks = (),
+        coded: Coded | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self.length = length
+        self.valid = valid
+        self.blocks = blocks
+        self.coded = coded
+        self._values = values
+
+    @property
+    def all_null(self) -> bool:
+        return self._values is None and self.coded is None
 
     @property
     def mask(self) -> Bytes:
         """Validity in the form that kernels take."""
-        if self.values is None:
+        if self.all_null:
             return np.zeros(self.length, np.uint8)
         return NO_MASK if self.valid is None else self.valid
 
-    def dense(self) -> npt.NDArray[Any]:
-        """The values; zeros where there are none."""
-        return _zeros(self.dtype, self.length) if self.values is None else self.values
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """One value for each row; zero, or anything, where it is NULL."""
+        if self._values is None:
+            if self.coded is None:
+                return _zeros(self.dtype, self.length)
+            self._values = self.coded.entries.values.take(self.coded.codes, axis=0)
+        return self._values
 
     def take(self, rows: npt.NDArray[Any]) -> Vector:
-        if self.values is None:
+        if self.all_null:
             return nulls(self.dtype, len(rows))
         valid = None if self.valid is None else self.valid.take(rows)
+        if self.coded is not None:
+            coded = Coded(self.coded.codes.take(rows), self.coded.entries)
+            return Vector(self.dtype, len(rows), None, valid, self.blocks, coded)
         return Vector(self.dtype, len(rows), self.values.take(rows, axis=0), valid, self.blocks)
 
     def slice(self, start: int, end: int) -> Vector:
-        if self.values is None:
+        if self.all_null:
             return nulls(self.dtype, end - start)
         valid = None if self.valid is None else self.valid[start:end]
+        if self.coded is not None:
+            coded = Coded(self.coded.codes[start:end], self.coded.entries)
+            return Vector(self.dtype, end - start, None, valid, self.blocks, coded)
         return Vector(self.dtype, end - start, self.values[start:end], valid, self.blocks)
 
     def where(self, rows: Bytes | None) -> Vector:
         """NULL in the rows that `rows` does not let through."""
-        if rows is None or self.values is None:
+        if rows is None or self.all_null:
             return self
-        return Vector(self.dtype, self.length, self.values, both(self.valid, rows), self.blocks)
+        return Vector(self.dtype, self.length, self._values, both(self.valid, rows), self.blocks, self.coded)
 
     def compact(self) -> Vector:
         """The same with strings in a block of their own, where the blocks it points into hold much else."""
-        if self.values is None or not self.blocks:
+        if self.all_null or not self.blocks:
             return self
         size = int(total_length(self.values))
         if sum(block.size for block in self.blocks) <= 2 * size + _WORTH_COMPACTING or size > _LARGEST_STRING_BYTES:
@@ -87,7 +122,7 @@ class Vector:
     @property
     def nbytes(self) -> int:
         """What it holds; of a string, which may share its bytes with others, what it would take to write it."""
-        if self.values is None:
+        if self.all_null:
             return 0
         text = int(total_length(self.values)) if is_text(self.dtype) else 0
         return int(self.values.nbytes) + (0 if self.valid is None else int(self.valid.nbytes)) + text
@@ -142,18 +177,18 @@ def concat(parts: Sequence[Vector]) -> Vector:
     if len(parts) == 1:
         return parts[0]
     dtype, length = parts[0].dtype, sum(part.length for part in parts)
-    if all(part.values is None for part in parts):
+    if all(part.all_null for part in parts):
         return nulls(dtype, length)
     parts, blocks = on_shared_blocks(parts)
-    values = np.concatenate([part.dense() for part in parts])
+    values = np.concatenate([part.values for part in parts])
     valid = None
-    if any(part.valid is not None or part.values is None for part in parts):
+    if any(part.valid is not None or part.all_null for part in parts):
         valid = np.concatenate([full_mask(part) for part in parts])
     return Vector(dtype, length, values, valid, blocks)
 
 
 def full_mask(vector: Vector) -> Bytes:
-    return np.ones(vector.length, np.uint8) if vector.values is not None and vector.valid is None else vector.mask
+    return np.ones(vector.length, np.uint8) if not vector.all_null and vector.valid is None else vector.mask
 
 
 def shared_blocks(parts: Sequence[Vector]) -> tuple[Blocks, list[int]]:
@@ -175,7 +210,7 @@ def on_shared_blocks(parts: Sequence[Vector]) -> tuple[Sequence[Vector], Blocks]
     blocks, firsts = shared_blocks(parts)
     moved = []
     for part, first in zip(parts, firsts, strict=True):
-        if first > 0 and part.values is not None:
+        if first > 0 and not part.all_null:
             values = np.empty_like(part.values)
             renumber_blocks(part.values, first, values)
             part = Vector(part.dtype, part.length, values, part.valid, blocks)
@@ -253,22 +288,20 @@ def _from_text(array: pa.Array, buffers: list[pa.Buffer | None], valid: Bytes | 
 
 def _from_dictionary(array: pa.DictionaryArray) -> Vector:
     entries, length = from_arrow(array.dictionary), len(array)
-    if entries.values is None or array.indices.null_count == length:
+    if entries.all_null or array.indices.null_count == length:
         return nulls(entries.dtype, length)
     indices = from_arrow(array.indices)
-    positions = indices.dense()
-    if indices.valid is not None:
-        positions = np.where(indices.valid, positions, 0)
-    taken = entries.take(positions)
-    return Vector(taken.dtype, length, taken.values, both(indices.valid, taken.valid), taken.blocks)
+    codes = indices.values if indices.valid is None else indices.values * indices.valid
+    valid = indices.valid if entries.valid is None else both(indices.valid, entries.valid.take(codes))
+    return Vector(entries.dtype, length, None, valid, entries.blocks, Coded(codes, entries))
 
 
 def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
     """The array, with the bytes of strings written out; or as string_view where `dtype` says so, sharing them."""
     dtype = dtype or vector.dtype
     length = vector.length
-    if vector.values is None:
-        return pa.nulls(length, dtype)
+    if vector.all_null:
+        return _null_array(dtype, length)
     validity = None
     if vector.valid is not None and not vector.valid.all():
         validity = pa.py_buffer(np.packbits(vector.valid, bitorder="little"))
@@ -283,8 +316,22 @@ def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
     return pa.Array.from_buffers(dtype, length, [validity, pa.py_buffer(vector.values)])
 
 
+_null_arrays: dict[pa.DataType, pa.Array] = {}
+
+
+def _null_array(dtype: pa.DataType, length: int) -> pa.Array:
+    """NULLs, as a slice of an array that is made once: they are what ungrouped counts are, and should cost nothing."""
+    known = _null_arrays.get(dtype)
+    if known is None or len(known) < length:
+        if length > _MOST_SHARED_NULLS:
+            return pa.nulls(length, dtype)
+        known = pa.nulls(max(1024, 1 << length.bit_length()), dtype)
+        _null_arrays[dtype] = known
+    return known.slice(0, length)
+
+
 def _written(vector: Vector) -> tuple[pa.Buffer, pa.Buffer]:
-    views = vector.dense()
+    views = vector.values
     size = int(total_length(views))
     if size > _LARGEST_STRING_BYTES:
         raise InternalError(f"{size} bytes of strings in one batch")

@@ -1,0 +1,118 @@
+"""A hash table of keys that lives from batch to batch: the first phase's memory of the groups it has seen.
+
+Keys are kept as words, in one array for all groups; the bytes of long strings are copied once, when their group is new,
+into one block per batch, so that no batch of the input is held on to. Keys with few possible values in a batch (small
+integers, dictionary entries) are told apart without hashing first, and only the distinct ones are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sundog.kernels.hash_groups import assign_groups
+from sundog.kernels.partition import put_pair
+from sundog.operators.aggregate.direct_keys import direct_groups
+from sundog.operators.aggregate.group_keys import hash_words
+from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.vectors import (
+    NO_MASK,
+    Blocks,
+    Vector,
+    addresses,
+    from_arrow,
+    is_text,
+    to_arrow,
+)
+
+_FIRST_SLOTS = 1 << 10
+Ids = npt.NDArray[np.int32]
+
+
+class GroupTable:
+    """Numbers keys 0, 1, 2, ... in order of appearance."""
+
+    def __init__(self, layout: KeyLayout) -> None:
+        self._layout = layout
+        self._width = layout.value_words + layout.null_words(True)
+        self._slots = _FIRST_SLOTS
+        self._table = np.full(_FIRST_SLOTS, -1, np.int32)
+        self._words = np.empty((0, self._width), np.int64)
+        self._hashes = np.empty(0, np.uint64)
+        self._blocks: Blocks = ()
+        self.count = 0
+        self.cheap = False
+
+    def assign(self, keys: Sequence[Vector], length: int) -> Ids:
+        """The group of each row. `cheap` tells afterwards whether most rows could be told apart without hashing."""
+        direct = direct_groups(keys, length)
+        self.cheap = direct is not None
+        if direct is None:
+            return self._look_up(keys, length)
+        found = self._look_up([key.take(direct.founders) for key in keys], direct.count)
+        return found.take(direct.ids)
+
+    def group_keys(self) -> list[Vector]:
+        """The key of each group."""
+        rows = np.arange(self.count, dtype=np.int32)
+        return self._layout.decode(self._words, rows, True, [self._blocks] * len(self._layout.dtypes))
+
+    @property
+    def nbytes(self) -> int:
+        text: int = sum(block.size for block in self._blocks)
+        return self.count * (8 * self._width + 8) + 4 * self._slots + text
+
+    def _look_up(self, keys: Sequence[Vector], length: int) -> Ids:
+        self._make_room(length)
+        known = len(self._blocks)
+        firsts, blocks = [], list(self._blocks)
+        for key in keys:
+            firsts.append(len(blocks) if is_text(key.dtype) else 0)
+            blocks += key.blocks if is_text(key.dtype) else ()
+        words = self._layout.encode(keys, length, True, firsts)
+        places = addresses(blocks)
+        hashes = hash_words(self._layout, words, True, places)
+        ids = np.empty(length, np.int32)
+        before = self.count
+        self._slots, self.count = assign_groups(
+            words,
+            self._layout.kinds,
+            self._layout.null_words(True),
+            places,
+            hashes,
+            self._table,
+            self._slots,
+            self.count,
+            self._words,
+            self._hashes,
+            ids,
+        )
+        if len(blocks) > known and self.count > before:
+            self._keep_strings(before, tuple(blocks))
+        return ids
+
+    def _make_room(self, rows: int) -> None:
+        needed = self.count + rows
+        if needed > len(self._words):
+            room = max(needed, 2 * len(self._words))
+            words, hashes = np.empty((room, self._width), np.int64), np.empty(room, np.uint64)
+            words[: self.count], hashes[: self.count] = self._words[: self.count], self._hashes[: self.count]
+            self._words, self._hashes = words, hashes
+        if 2 * needed > len(self._table):
+            table = np.empty(1 << (2 * needed - 1).bit_length(), np.int32)
+            table[: self._slots] = self._table[: self._slots]
+            self._table = table
+
+    def _keep_strings(self, first: int, blocks: Blocks) -> None:
+        """Copy the long strings of the groups from `first` on, which still lie in the blocks of their batch."""
+        new = self._words[first : self.count]
+        rows = np.arange(len(new), dtype=np.int32)
+        for place, key in zip(
+            self._layout.places, self._layout.decode(new, rows, True, [blocks] * len(self._layout.dtypes)), strict=True
+        ):
+            if is_text(key.dtype) and not key.all_null:
+                own = from_arrow(to_arrow(key))
+                put_pair(own.values, NO_MASK, len(self._blocks), new, place.word)
+                self._blocks += own.blocks

@@ -1,0 +1,92 @@
+"""The table that lives from batch to batch numbers keys in order of appearance, with and without hashing."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.operators.aggregate import group_table
+from sundog.operators.aggregate.direct_keys import direct_groups
+from sundog.operators.aggregate.group_table import GroupTable
+from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.vectors import from_arrow, to_arrow
+from tests.operators.aggregate.reference import python_values, same_key
+from tests.oracle.batches import ALL_TYPES, record_batches
+
+LONG = "a string that is longer than twelve bytes "
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), hashing=st.booleans())
+def test_numbers_are_those_of_first_appearance(data: st.DataObject, hashing: bool) -> None:
+    types = data.draw(st.lists(st.sampled_from(ALL_TYPES), min_size=1, max_size=3))
+    schema = pa.schema([(f"k{i}", dtype) for i, dtype in enumerate(types)])
+    table = GroupTable(KeyLayout.of(types))
+    seen: dict[tuple[object, ...], int] = {}
+    for _ in range(3):
+        batch = data.draw(record_batches(schema, max_size=30))
+        keys = [from_arrow(column) for column in batch.columns]
+        columns = [python_values(column) for column in batch.columns]
+        rows = [tuple(map(same_key, row)) for row in zip(*columns, strict=True)]
+        with patch.object(group_table, "direct_groups", (lambda keys, rows: None) if hashing else direct_groups):
+            ids = table.assign(keys, batch.num_rows)
+        assert ids.tolist() == [seen.setdefault(row, len(seen)) for row in rows]
+        assert table.count == len(seen)
+    columns = [python_values(to_arrow(key)) for key in table.group_keys()]
+    assert [tuple(map(same_key, row)) for row in zip(*columns, strict=True)] == list(seen)
+
+
+def test_table_grows_through_batches() -> None:
+    table = GroupTable(KeyLayout.of([pa.int64()]))
+    numbers = np.random.default_rng(1).integers(0, 2**40, 30_000)
+    for part in np.split(numbers, 10):
+        table.assign([from_arrow(pa.array(part))], len(part))
+    expected = pa.array(numbers).unique()
+    assert to_arrow(table.group_keys()[0]).equals(expected)
+    again = table.assign([from_arrow(pa.array(numbers))], len(numbers))
+    assert np.array_equal(expected.to_numpy()[again], numbers)
+
+
+def test_long_strings_outlive_their_batches() -> None:
+    table = GroupTable(KeyLayout.of([pa.string(), pa.string()]))
+    for start in range(5):
+        names = pa.array([LONG + str(n) for n in range(start, start + 3)])
+        table.assign([from_arrow(names), from_arrow(names)], 3)
+    first, second = (to_arrow(key).to_pylist() for key in table.group_keys())
+    assert first == second == [LONG + str(n) for n in range(7)]
+    assert table.nbytes > 7 * len(LONG)
+
+
+@pytest.mark.parametrize(
+    ("columns", "direct"),
+    [
+        ([pa.array([5, 7, 5, None], pa.int32())], True),
+        ([pa.array([2**62, -(2**62), 0, 0])], False),
+        ([pa.array([2**63 - 1, -(2**63), 0, 0])], False),
+        ([pa.array([True, False, None, True]), pa.array([1, 1, 2, 1], pa.int8())], True),
+        ([pa.array(["x", LONG, None, "x"]).dictionary_encode()], True),
+        ([pa.array(["x", LONG, None, "x"])], False),
+        ([pa.array([1.0, 2.0, 1.0, 2.0])], False),
+        ([pa.array([None, None, None, None], pa.int32())], False),
+        ([pa.array([10, 11, 12, 13], pa.date32())], True),
+    ],
+)
+def test_which_keys_need_no_hashing(columns: list[pa.Array], direct: bool) -> None:
+    keys = [from_arrow(column) for column in columns]
+    found = direct_groups(keys, 4)
+    assert (found is not None) == direct
+    if found is not None:
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        assert found.ids.tolist() == [list(dict.fromkeys(rows)).index(row) for row in rows]
+        assert found.founders.tolist() == [rows.index(row) for row in dict.fromkeys(rows)]
+
+
+def test_a_string_that_is_twice_in_its_dictionary_is_one_group() -> None:
+    twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["x", "y", "x"]))
+    table = GroupTable(KeyLayout.of([pa.string()]))
+    assert table.assign([from_arrow(twice)], 3).tolist() == [0, 1, 0]
