@@ -29,7 +29,7 @@ def test_nothing_set_gives_the_documented_defaults() -> None:
         window_enabled=True,
         aggregate_enabled=True,
         placement="auto",
-        driver_max_bytes=514 << 20,
+        driver_max_bytes=512 << 20,
         task_memory_bytes=1 << 30,
         exchange_block_bytes=4 << 20,
         progress_enabled=None,
