@@ -23,3 +23,16 @@ def spark() -> Iterator[Any]:
     )
     yield spark
     spark.stop()
+
+
+@pytest.fixture(scope="module")
+def enabled(spark: Any) -> Iterator[Any]:
+    """The session with sundog on; afterwards, none of the settings that a module made in it."""
+    import sundog
+
+    sundog.enable(spark)
+    yield spark
+    sundog.disable(spark)
+    for key in spark.conf.getAll:
+        if key.startswith("spark.sundog."):
+            spark.conf.unset(key)

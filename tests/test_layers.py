@@ -42,7 +42,9 @@ LAYERS = {
     "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
     "front": layer("plan.logical", "parquet.relation", "expr", packages="numpy pyarrow"),
-    "runtime": layer("plan", "operators", "parquet", "expr", "front.support", "report.details", packages="numpy pyarrow"),
+    "runtime": layer(
+        "plan", "operators", "parquet", "expr", "front.support", "report.details", packages="numpy pyarrow"
+    ),
     "report": layer("front.support", "plan", "operators.base", packages="pyarrow jinja2 markupsafe"),
 }
 BASE_PACKAGES = {"numpy", "pyarrow"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,10 @@ INELIGIBLE = "SELECT id, s FROM events WHERE num = 17"
 
 
 @pytest.fixture(scope="module")
-def session(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = write_files(events(), tmp_path_factory.mktemp("actions") / "events")
-    spark.read.parquet(str(folder)).createOrReplaceTempView("events")
-    sundog.enable(spark)
-    yield spark
-    sundog.disable(spark)
+    enabled.read.parquet(str(folder)).createOrReplaceTempView("events")
+    return enabled
 
 
 def sorted_rows(rows: list[Any]) -> list[str]:

@@ -51,18 +51,16 @@ QUERIES = [query for path in sorted(FOLDER.glob("*.sql")) for query in load(path
 
 
 @pytest.fixture(scope="module")
-def tables(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def tables(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("tables")
-    spark.read.parquet(str(write_files(events(), folder / "events"))).createOrReplaceTempView("events")
+    enabled.read.parquet(str(write_files(events(), folder / "events"))).createOrReplaceTempView("events")
     empty = write_files(events().slice(0, 0), folder / "empty", files=1)
-    spark.read.parquet(str(empty)).createOrReplaceTempView("nothing")
-    spark.table("events").write.partitionBy("small", "day").parquet(str(folder / "parted"))
-    spark.read.parquet(str(folder / "parted")).createOrReplaceTempView("parted")
-    sundog.enable(spark)
+    enabled.read.parquet(str(empty)).createOrReplaceTempView("nothing")
+    enabled.table("events").write.partitionBy("small", "day").parquet(str(folder / "parted"))
+    enabled.read.parquet(str(folder / "parted")).createOrReplaceTempView("parted")
     with pytest.MonkeyPatch.context() as patch:  # so that two thousand rows are worth several tasks
         patch.setattr("sundog.runtime.execute.TASK_BYTES", 4096)
-        yield spark
-    sundog.disable(spark)
+        yield enabled
 
 
 @pytest.fixture(scope="module")

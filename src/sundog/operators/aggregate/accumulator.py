@@ -42,6 +42,11 @@ class Accumulator(ABC):
     def state_types(self) -> tuple[pa.DataType, ...]:
         """The types of the columns of `state`."""
 
+    @property
+    def count_columns(self) -> frozenset[int]:
+        """Which of the columns are counts: those of ungrouped rows are all alike, which makes them small to send."""
+        return frozenset()
+
     @abstractmethod
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         """Take in rows. Group numbers may go beyond those seen before."""

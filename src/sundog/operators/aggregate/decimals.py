@@ -128,6 +128,10 @@ class AverageDecimals(Accumulator):
     def state_types(self) -> tuple[pa.DataType, ...]:
         return (self._sums.dtype, FLAG, COUNT)
 
+    @property
+    def count_columns(self) -> frozenset[int]:
+        return frozenset({2})
+
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count
         valid = counted(args, rows)

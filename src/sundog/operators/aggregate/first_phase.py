@@ -18,8 +18,10 @@ from collections.abc import Iterator
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.group_keys import Groups, one_group
 from sundog.operators.aggregate.group_table import GroupTable
-from sundog.operators.aggregate.grouping import SAMPLE_LEVEL, merge_chunks, spread_chunks
+from sundog.operators.aggregate.grouping import SAMPLE_LEVEL, merge_chunks, sample_chunks
 from sundog.operators.aggregate.inputs import Rows
+from sundog.operators.aggregate.merging import merge_in_parts
+from sundog.operators.aggregate.pending import Pending
 from sundog.operators.aggregate.skip_partial import PROBE_ROWS, SkipProbe
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
@@ -97,21 +99,24 @@ class FirstPhase:
             return
         for chunk in chunks:
             self._passing.add(chunk)
-        if self._passing.rows >= self._combine_rows:
+        if self._passing.rows >= self._combine_rows or self._passing.too_much_to_merge:
             yield from self._combine(self._passing.drain())
 
     def _combine(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         """Send chunks on, merged if that makes them much fewer rows."""
         if len(chunks) > 1 and self._estimated_share(chunks) < _WORTH_MERGING:
-            chunks = [merge_chunks(self._layout, chunks).states()]
-        yield from self._emit(chunks)
+            for grouped in merge_in_parts(self._layout, chunks, self._context):
+                yield from self._emit([grouped.states()])
+        else:
+            yield from self._emit(chunks)
 
     def _estimated_share(self, chunks: list[Chunk]) -> float:
         """Groups among rows, judged by the keys whose hash falls into one part of 64."""
         if not self._layout.keys:
             return 0.0
-        (_, sample), *_ = spread_chunks(self._layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
-        return merge_chunks(self._layout, [sample]).count / sample.length
+        sample = sample_chunks(self._layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
+        rows = sum(chunk.length for chunk in sample)
+        return merge_chunks(self._layout, sample).count / max(rows, 1)
 
     def _emit(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         for chunk in chunks:
@@ -175,27 +180,3 @@ class RunningGroups:
     def _charge(self, new: int) -> None:
         self._memory.resize(self._charged, new)
         self._charged = new
-
-
-class Pending:
-    """Chunks that wait, accounted for in the task's memory."""
-
-    def __init__(self, context: TaskContext) -> None:
-        self._memory = context.memory
-        self.chunks: list[Chunk] = []
-        self.nbytes = 0
-        self.rows = 0
-
-    def add(self, chunk: Chunk) -> None:
-        self.chunks.append(chunk)
-        self.rows += chunk.length
-        self._charge(self.nbytes + chunk.nbytes)
-
-    def drain(self) -> list[Chunk]:
-        chunks, self.chunks, self.rows = self.chunks, [], 0
-        self._charge(0)
-        return chunks
-
-    def _charge(self, new: int) -> None:
-        self._memory.resize(self.nbytes, new)
-        self.nbytes = new

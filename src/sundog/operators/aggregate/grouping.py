@@ -185,3 +185,11 @@ def spread_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, part
     encoder, encoded = encode_chunks(layout, chunks)
     spread = Spread.of(encoder, encoded, level, partitions)
     return spread.pieces(spread.chunk(layout, chunks, spread.hashes([part.hashes for part in encoded])))
+
+
+def sample_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, partitions: int) -> list[Chunk]:
+    """The first of so many partitions only: all rows of a part of the keys."""
+    encoder, encoded = encode_chunks(layout, chunks)
+    counts = np.zeros(partitions, np.int64)
+    targets = [encoder.assign(part, level, partitions, counts) for part in encoded]
+    return [chunk.take(np.flatnonzero(target == 0)) for chunk, target in zip(chunks, targets, strict=True)]

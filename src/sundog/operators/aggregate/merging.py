@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sundog.operators.aggregate.first_phase import Pending
 from sundog.operators.aggregate.grouping import PART_LEVEL, SPILL_LEVEL, Grouped, merge_chunks, spread_chunks
+from sundog.operators.aggregate.pending import Pending
 from sundog.operators.aggregate.spill import SpillFiles
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
@@ -19,7 +19,6 @@ from sundog.operators.context import TaskContext
 _PART_ROWS = 1 << 21
 _MOST_PARTS = 64
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
-_WORKING_COPIES = 3
 
 
 class StateMerger:
@@ -40,7 +39,7 @@ class StateMerger:
         if chunk.length == 0:
             return
         self._pending.add(chunk)
-        if self._too_much():
+        if self._pending.too_much_to_merge:
             self._relieve()
 
     def finish(self) -> Iterator[Grouped]:
@@ -55,20 +54,8 @@ class StateMerger:
                 merger.take_in(chunk)
             yield from merger.finish()
 
-    def _too_much(self) -> bool:
-        """Whether merging what is pending would need more than the task's memory."""
-        memory = self._context.memory
-        return memory.used + (_WORKING_COPIES - 1) * self._pending.nbytes > memory.limit
-
     def _merged(self) -> Iterator[Grouped]:
-        parts = min(_MOST_PARTS, self._pending.rows // _PART_ROWS + 1)
-        if parts == 1 or not self._layout.keys:
-            yield merge_chunks(self._layout, self._pending.drain())
-            return
-        pieces = spread_chunks(self._layout, self._pending.drain(), PART_LEVEL, parts)
-        while pieces:
-            self._context.check_cancelled()
-            yield merge_chunks(self._layout, [pieces.pop()[1]])
+        return merge_in_parts(self._layout, self._pending.drain(), self._context)
 
     def _relieve(self) -> None:
         before = self._pending.nbytes
@@ -79,3 +66,15 @@ class StateMerger:
         if self._spilled is None:
             self._spilled = SpillFiles(self._layout, self._context, self._level, self._name)
         self._spilled.write(self._pending.drain())
+
+
+def merge_in_parts(layout: StateLayout, chunks: list[Chunk], context: TaskContext) -> Iterator[Grouped]:
+    """Merge any number of partial groups, so many of the keys at a time that buckets of them fit the caches."""
+    parts = min(_MOST_PARTS, sum(chunk.length for chunk in chunks) // _PART_ROWS + 1)
+    if parts == 1 or not layout.keys:
+        yield merge_chunks(layout, chunks)
+        return
+    pieces = spread_chunks(layout, chunks, PART_LEVEL, parts)
+    while pieces:
+        context.check_cancelled()
+        yield merge_chunks(layout, [pieces.pop()[1]])

@@ -6,7 +6,8 @@
 
 `in_process` says that the next phase runs in the same process: strings then travel as string_view, whose rows point into
 the buffers they were read into, and the hash of keys with strings travels along. Otherwise their bytes are written out, so
-that a block can go through a shuffle, and the hash is made again: a row's bytes cost more there than computing it.
+that a block can go through a shuffle, and every byte counts: the hash is made again where it is needed, and counts are
+run-end encoded, since those of rows that were passed on are all the same.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.accumulators import accumulator_for
 from sundog.operators.aggregate.group_keys import Hashes
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import Vector, from_arrow, is_text, storage, to_arrow
+from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, is_text, storage, to_arrow
 
 HASH_COLUMN = "__hash"
+REPEATED_COUNT = pa.run_end_encoded(pa.int32(), pa.int64())
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,13 @@ class StateLayout:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        fields = list(self.keys)
-        for call, types in zip(self.calls, self.state_types, strict=True):
-            fields += [(f"{call.name}.{index}", dtype) for index, dtype in enumerate(types)]
-        return pa.schema([(name, self._travelling(dtype)) for name, dtype in fields])
+        fields = [(name, self._travelling(dtype)) for name, dtype in self.keys]
+        for call in self.calls:
+            accumulator = accumulator_for(call)
+            for index, dtype in enumerate(accumulator.state_types):
+                is_count = index in accumulator.count_columns and not self.in_process
+                fields.append((f"{call.name}.{index}", REPEATED_COUNT if is_count else self._travelling(dtype)))
+        return pa.schema(fields)
 
     @property
     def carries_hashes(self) -> bool:
@@ -119,6 +124,11 @@ class Chunk:
     @property
     def nbytes(self) -> int:
         return sum(v.nbytes for v in self.keys) + sum(v.nbytes for states in self.states for v in states)
+
+    def take(self, rows: Ints) -> Chunk:
+        keys = [vector.take(rows) for vector in self.keys]
+        states = [[vector.take(rows) for vector in states] for states in self.states]
+        return Chunk(len(rows), keys, states, None if self.hashes is None else self.hashes.take(rows))
 
     def compact(self) -> Chunk:
         """The same without holding on to the batches it came from."""

@@ -60,6 +60,10 @@ class Count(Accumulator):
     def state_types(self) -> tuple[pa.DataType, ...]:
         return (COUNT,)
 
+    @property
+    def count_columns(self) -> frozenset[int]:
+        return frozenset({0})
+
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count
         self._counts.update(counted(args, rows), groups)
@@ -175,6 +179,10 @@ class AverageFloats(Accumulator):
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         return (pa.float64(), COUNT)
+
+    @property
+    def count_columns(self) -> frozenset[int]:
+        return frozenset({1})
 
     def _add(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count

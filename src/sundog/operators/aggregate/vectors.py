@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sundog.errors import InternalError
 from sundog.kernels.strings import WRITE_SLACK, renumber_blocks, total_length, views_from_offsets, write_strings
@@ -254,6 +255,8 @@ def from_arrow(array: pa.Array) -> Vector:
     length = len(array)
     if pa.types.is_dictionary(array.type):
         return _from_dictionary(array)
+    if pa.types.is_run_end_encoded(array.type):
+        return _from_runs(array)
     if length == 0 or array.null_count == length:
         return nulls(_plain_type(array.type), length)
     buffers = array.buffers()
@@ -296,10 +299,18 @@ def _from_dictionary(array: pa.DictionaryArray) -> Vector:
     return Vector(entries.dtype, length, None, valid, entries.blocks, Coded(codes, entries))
 
 
+def _from_runs(array: pa.RunEndEncodedArray) -> Vector:
+    if array.values.null_count == len(array.values):
+        return nulls(array.type.value_type, len(array))
+    return from_arrow(pc.run_end_decode(array))
+
+
 def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
     """The array, with the bytes of strings written out; or as string_view where `dtype` says so, sharing them."""
     dtype = dtype or vector.dtype
     length = vector.length
+    if pa.types.is_run_end_encoded(dtype):
+        return _to_runs(vector, dtype)
     if vector.all_null:
         return _null_array(dtype, length)
     validity = None
@@ -314,6 +325,13 @@ def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
     if is_text(dtype):
         return pa.Array.from_buffers(dtype, length, [validity, *_written(vector)])
     return pa.Array.from_buffers(dtype, length, [validity, pa.py_buffer(vector.values)])
+
+
+def _to_runs(vector: Vector, dtype: pa.DataType) -> pa.Array:
+    if vector.all_null and vector.length:
+        one = pa.array([None], dtype.value_type)
+        return pa.RunEndEncodedArray.from_arrays(pa.array([vector.length], dtype.run_end_type), one)
+    return pc.run_end_encode(to_arrow(vector), run_end_type=dtype.run_end_type)
 
 
 _null_arrays: dict[pa.DataType, pa.Array] = {}
