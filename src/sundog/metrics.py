@@ -7,7 +7,7 @@ declared is an error, so a typo cannot hide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -42,7 +42,8 @@ def _declare(*metrics: Metric) -> dict[str, Metric]:
 
 METRICS: dict[str, Metric] = _declare(
     # every plan
-    Metric("input_rows", Category.ROWS, "Rows decoded from files or received from Spark."),
+    Metric("input_rows", Category.ROWS, "Rows decoded from files or received from Spark, each counted once."),
+    Metric("rows_read_again", Category.ROWS, "Rows decoded a second time: for a sample, or for a neighbour's range."),
     Metric("output_rows", Category.ROWS, "Rows that left the plan."),
     Metric("tasks", Category.ROWS, "Tasks run, on driver threads or executors.", Level.DEV),
     Metric("stages", Category.ROWS, "Stages run.", Level.DEV),
@@ -84,7 +85,8 @@ METRICS: dict[str, Metric] = _declare(
     Metric("halo_rows", Category.ROWS, "Rows sent to a range that only borrows them."),
     Metric("halo_rows_unreduced", Category.ROWS, "Halo rows there would be without pre-aggregating equal keys."),
     Metric("ranges", Category.ROWS, "Ranges that the order key was cut into."),
-    Metric("window_rows", Category.ROWS, "Rows that ranges gave out; equals rows routed less halo rows.", Level.DEV),
+    Metric("window_input_rows", Category.ROWS, "Rows that went into windows, each counted once.", Level.DEV),
+    Metric("window_rows", Category.ROWS, "Rows that windows gave out; equals window_input_rows.", Level.DEV),
     # aggregate
     Metric("groups", Category.ROWS, "Groups in the final phase."),
     Metric("partial_input_rows", Category.ROWS, "Rows entering the first aggregation phase."),
@@ -141,6 +143,11 @@ class Metrics:
 
     def as_dict(self) -> dict[str, float]:
         return dict(self._values)
+
+    def take_back(self, names: Collection[str], before: Mapping[str, float]) -> None:
+        """As they were `before`: what has been counted since came to nothing."""
+        for name in names:
+            self._values[name] = before.get(name, 0)
 
     def as_numbers(self) -> dict[str, float]:
         """For people: counts are whole numbers, times are not."""

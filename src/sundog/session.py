@@ -41,13 +41,14 @@ from sundog.front.splice import frame_at, splice
 from sundog.front.support import Code, Declined, Reason
 from sundog.front.time_zones import java_zone
 from sundog.metrics import Metrics
+from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.relation import Relation
 from sundog.plan.logical import Foreign
 from sundog.plan.physical import PhysicalPlan, lower
 from sundog.plan.rules.order import optimize
 from sundog.report.explain import explain_text, render_plan
 from sundog.run import Run, last_run, start_run
-from sundog.runtime.execute import Execution, execute
+from sundog.runtime.execute import Execution, execute, prepare
 from sundog.runtime.spark import named_table, unwrap_worker_error
 from sundog.shipping import executor_problem
 
@@ -65,6 +66,10 @@ class Planned:
     parts: list[tuple[Match, PhysicalPlan]]
     foreign: dict[int, tuple[int, ...]]
     settings: Settings
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(render_plan(physical) for _, physical in self.parts)
 
     @property
     def is_whole(self) -> bool:
@@ -89,8 +94,9 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
                 parts.append((match, lower(optimize(match.plan), settings)))
             except Declined as declined:
                 run.decline(*declined.reasons)
-        run.plan = "\n\n".join(render_plan(physical) for _, physical in parts)
-        return Planned(frame, catalyst, parts, foreign, settings) if parts else None
+        planned = Planned(frame, catalyst, parts, foreign, settings)
+        run.plan = planned.text
+        return planned if parts else None
     except Declined as declined:
         run.decline(*declined.reasons)
         return None
@@ -199,7 +205,7 @@ def _begin(
     if not planned.is_whole:
         spliced = splice_parts(planned, run, executions)
         return lambda: on_frame(spliced)
-    execution = start_execution(planned, planned.parts[0][1], run)
+    execution = start_execution(planned, 0, run)
     executions.append(execution)
     table = named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
     return lambda: on_table(table)
@@ -217,18 +223,23 @@ def close_executions(run: Run, executions: list[Execution]) -> None:
         run.stages.extend(execution.stages)
 
 
-def start_execution(planned: Planned, physical: PhysicalPlan, run: Run) -> Execution:
+def start_execution(planned: Planned, part: int, run: Run) -> Execution:
+    """Start a part; what it decided on the way is in the run's plan from then on."""
     session = planned.frame.sparkSession
+    match, physical = planned.parts[part]
     inputs = {handle: frame_at(session, planned.catalyst, path) for handle, path in planned.foreign.items()}
-    return execute(physical, session, planned.settings, inputs, executor_problem(session), run.details)
+    execution = execute(physical, session, planned.settings, inputs, executor_problem(session), run.details)
+    planned.parts[part] = match, execution.plan
+    run.plan = planned.text
+    return execution
 
 
 def splice_parts(planned: Planned, run: Run, executions: list[Execution]) -> DataFrame:
     """Spark's plan with each part replaced: by its rows where they are on the driver, by a lazy DataFrame if not."""
     session = planned.frame.sparkSession
     replacements = []
-    for match, physical in planned.parts:
-        execution = start_execution(planned, physical, run)
+    for part, (match, _) in enumerate(planned.parts):
+        execution = start_execution(planned, part, run)
         executions.append(execution)
         schema = _schema_at(planned.catalyst, match.path)
         replacements.append((match.path, execution.to_dataframe(schema)))
@@ -285,8 +296,24 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
         return explain_text(run.plan, run.reasons, run.metrics, run.placement, run.seconds)
     run = start_run("explain")
     with under_action():
-        plan_frame(frame, run)
-    return explain_text(run.plan, run.reasons)
+        planned = plan_frame(frame, run)
+        text = run.plan if planned is None else _decided_text(planned, run)
+    return explain_text(text, run.reasons)
+
+
+def _decided_text(planned: Planned, run: Run) -> str:
+    """With what the files' footers decide; without it where they cannot be read, which running the query will tell."""
+    session = planned.frame.sparkSession
+    try:
+        unusable = executor_problem(session)
+        plans = [prepare(physical, session, planned.settings, unusable).plan for _, physical in planned.parts]
+    except Declined as declined:
+        run.decline(*declined.reasons)
+        return ""
+    except (FileProblem, FileSchemaProblem) as problem:
+        log.info("explain shows the plan without the files' statistics: %s", problem)
+        return planned.text
+    return "\n\n".join(map(render_plan, plans))
 
 
 def _drain(frame: DataFrame) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.expr.zones import Zone
-from sundog.tree import TreeNode, walk
+from sundog.tree import TreeNode, transform_up, walk
 
 
 class EvalMode(Enum):
@@ -306,3 +306,8 @@ def conjunction(parts: list[Expr]) -> Expr | None:
     for part in parts:
         result = part if result is None else And(result, part)
     return result
+
+
+def substitute(expr: Expr, meaning: dict[str, Expr]) -> Expr:
+    """The expression with each column replaced by what it stands for."""
+    return transform_up(expr, lambda node: meaning.get(node.name, node) if isinstance(node, Column) else node)

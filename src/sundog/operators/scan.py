@@ -46,6 +46,7 @@ class ScanTask:
     predicate: Expr | None = None
     batch_rows: int | None = None
     keep_dictionaries: frozenset[str] = frozenset()
+    again: bool = False  # another task reads and counts the same rows
 
     @property
     def schema(self) -> pa.Schema:
@@ -75,7 +76,7 @@ class ScanTask:
         if self.predicate is None or all_match:
             for arrays in self._decode(reader, groups, names):
                 batch = to_batch(arrays, schema, _rows_in(reader, groups))
-                context.metrics.add("input_rows", batch.num_rows)
+                self._count(batch.num_rows, batch.num_rows, context)
                 yield batch
             return
         tested = sorted(columns_of(self.predicate))
@@ -86,8 +87,7 @@ class ScanTask:
         test = to_batch(reader.read(groups, tested), column_schema(self.relation, tested), _rows_in(reader, groups))
         mask = predicate_mask(self.predicate, test)
         matches = int(np.count_nonzero(mask))
-        context.metrics.add("input_rows", test.num_rows)
-        context.metrics.add("rows_filtered", test.num_rows - matches)
+        self._count(test.num_rows, matches, context)
         if matches:
             others = [name for name in names if name not in tested]
             decoded = dict(zip(tested, test.columns, strict=True))
@@ -102,9 +102,16 @@ class ScanTask:
         for arrays in self._decode(reader, groups, together):
             batch = to_batch(arrays, schema, _rows_in(reader, groups))
             kept = keep_rows(batch, predicate_mask(self.predicate, batch))
-            context.metrics.add("input_rows", batch.num_rows)
-            context.metrics.add("rows_filtered", batch.num_rows - kept.num_rows)
+            self._count(batch.num_rows, kept.num_rows, context)
             yield kept.select(list(self.columns))
+
+    def _count(self, rows: int, kept: int, context: TaskContext) -> None:
+        if self.again:
+            context.metrics.add("rows_read_again", rows)
+            return
+        context.metrics.add("input_rows", rows)
+        if self.predicate is not None:
+            context.metrics.add("rows_filtered", rows - kept)
 
     def _decode(self, reader: FileReader, groups: list[int], names: list[str]) -> Iterator[list[pa.Array]]:
         if not names:
@@ -122,13 +129,15 @@ class ScanTask:
         return sum(reader.layout.column_bytes(names, group)[1] for group in groups) <= _RUN_BYTES * 4
 
 
-def scan_tasks(plan: ParquetAccessPlan, count: int, keep_dictionaries: frozenset[str] = frozenset()) -> list[ScanTask]:
+def scan_tasks(
+    plan: ParquetAccessPlan, count: int, keep_dictionaries: frozenset[str] = frozenset(), again: bool = False
+) -> list[ScanTask]:
     """The plan's work in at most `count` tasks of about equal bytes, in file order."""
     relation = replace(plan.relation, files=())
     if plan.predicate is not None:
         keep_dictionaries -= columns_of(plan.predicate)
     return [
-        ScanTask(relation, slices, plan.columns, plan.predicate, None, keep_dictionaries)
+        ScanTask(relation, slices, plan.columns, plan.predicate, None, keep_dictionaries, again)
         for slices in plan.tasks(count)
     ]
 

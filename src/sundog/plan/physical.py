@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from sundog.config import Settings
 from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
-from sundog.expr.nodes import Column, Expr, columns_of
+from sundog.expr.nodes import Column, Expr, columns_of, substitute
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
 from sundog.operators.base import Operator
 from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.project import ProjectOperator
+from sundog.operators.window.range_scan import RangeScans
 from sundog.plan.logical import Aggregate, Expand, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
 from sundog.tree import TreeNode
 
@@ -172,10 +173,16 @@ class ParallelWindow(PhysicalPlan):
     partition_by: tuple[Expr, ...]
     order_by: tuple[SortKey, ...]
     output: pa.Schema
+    ranges: RangeScans | None = None  # how ranges could read their own rows; known once the footers are
 
     @property
     def schema(self) -> pa.Schema:
         return self.output
+
+    @property
+    def reads_ranges(self) -> bool:
+        """Whether each range reads its own rows, instead of all rows being moved."""
+        return self.ranges is not None and self.ranges.reads.is_affordable
 
     def lines(self) -> list[str]:
         calls = ", ".join(f"{window_text(call)} AS {call.name}" for call in self.calls)
@@ -183,7 +190,15 @@ class ParallelWindow(PhysicalPlan):
         if self.partition_by:
             keys = ", ".join(render(key) for key in self.partition_by)
             return [f"Window: [{calls}]", f"Sort: [{keys}, {order}]", f"HashExchange: keys=[{keys}]"]
-        return ["HaloDrop", f"Window: [{calls}]", f"Sort: [{order}]", f"RangeRepartition: order=[{order}]"]
+        return ["HaloDrop", f"Window: [{calls}]", f"Sort: [{order}]", self._ranges_line(order)]
+
+    def _ranges_line(self, order: str) -> str:
+        if self.ranges is None:
+            return f"RangeRepartition: order=[{order}]"
+        cost = f"{self.ranges.reads.cost:.2f}x"
+        if self.reads_ranges:
+            return f"RangeRead: order=[{order}], by row-group statistics, rows_read={cost}"
+        return f"RangeRepartition: order=[{order}], reading by statistics instead would read rows {cost}"
 
 
 def scan_line(scan: Scan) -> str:
@@ -260,5 +275,24 @@ def narrowed(plan: PhysicalPlan, columns: set[str]) -> PhysicalPlan | None:
         case Apply(child, FilterOperator(predicate=predicate)):
             below = narrowed(child, columns | columns_of(predicate))
             return None if below is None else Apply(below, FilterOperator(below.schema, predicate))
+        case _:
+            return None
+
+
+def scan_below(plan: PhysicalPlan) -> tuple[Scan, dict[str, Expr], list[Operator]] | None:
+    """The scan under nothing but projections, what the plan's columns are in its terms, and the projections in order.
+
+    None where there is anything else between.
+    """
+    match plan:
+        case ParquetScan(scan):
+            return scan, {field.name: Column(field.name, field.type) for field in scan.schema}, []
+        case Apply(child, ProjectOperator(exprs) as operator):
+            found = scan_below(child)
+            if found is None:
+                return None
+            scan, meaning, below = found
+            named = {each.name: substitute(each.expr, meaning) for each in exprs}
+            return scan, named, [*below, operator]
         case _:
             return None

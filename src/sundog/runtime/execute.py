@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from sundog.config import Settings
 from sundog.errors import InternalError
-from sundog.expr.nodes import Column, columns_of
+from sundog.expr.nodes import Column, columns_of, substitute
+from sundog.front.support import Code, Declined
 from sundog.metrics import Metrics
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.aggregate.vectors import is_text
@@ -24,6 +25,9 @@ from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import limit_scan, scan_tasks
 from sundog.operators.topk import TopKOperator
 from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
+from sundog.operators.window.frame_need import FrameNeed, needs_of
+from sundog.operators.window.halo import check_row_accounting
+from sundog.operators.window.range_scan import plan_range_scans
 from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.access_plan import ParquetAccessPlan, plan_access
 from sundog.plan.logical import Scan
@@ -38,14 +42,15 @@ from sundog.plan.physical import (
     TopKScan,
     TwoPhaseAggregate,
     narrowed,
+    scan_below,
 )
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.spark import SparkRuntime, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
 from sundog.runtime.topk import run_topk
-from sundog.runtime.window import window_flow
-from sundog.tree import walk
+from sundog.runtime.window import window_flow, window_over_reads
+from sundog.tree import transform_up, walk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +64,10 @@ TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 class Execution:
     """One part of a query while it runs. `batches` and `to_dataframe` are the two ways to take its result."""
 
-    def __init__(self, session: SparkSession, runtime: Runtime, flow: Flow, planning_seconds: float) -> None:
+    def __init__(
+        self, session: SparkSession, plan: PhysicalPlan, runtime: Runtime, flow: Flow, planning_seconds: float
+    ) -> None:
+        self.plan = plan
         self.placement = runtime.name
         self.planning_seconds = planning_seconds
         self._session = session
@@ -78,6 +86,8 @@ class Execution:
     def batches(self) -> list[pa.RecordBatch]:
         """Run it, and bring all rows to the driver."""
         result = self._flow.collect()
+        if not self._may_stop_early:
+            check_row_accounting(self.metrics)
         self.metrics.add("output_rows", sum(batch.num_rows for batch in result))
         return result
 
@@ -91,9 +101,16 @@ class Execution:
 
     def finish(self) -> None:
         """After the action: take over the metrics of what Spark ran lazily."""
+        complete = False
         if self._lazy_since is not None and isinstance(self._runtime, SparkRuntime):
-            self._runtime.drain_metrics(perf_counter() - self._lazy_since)
+            complete = self._runtime.drain_metrics(perf_counter() - self._lazy_since)
         self._runtime.release()
+        if complete and not self._may_stop_early:
+            check_row_accounting(self.metrics)
+
+    @property
+    def _may_stop_early(self) -> bool:
+        return any(isinstance(node, LimitAny) for node in walk(self.plan))
 
 
 def execute(
@@ -109,13 +126,45 @@ def execute(
     Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
     """
     started = perf_counter()
+    prepared = prepare(plan, session, settings, executors_unusable)
+    if prepared.leaf is not None:
+        prepared.leaf.access.count(prepared.runtime.metrics)
+    planning_seconds = perf_counter() - started
+    flow = _Builder(prepared.runtime, prepared.leaf, foreign, details).flow(prepared.plan)
+    return Execution(session, prepared.plan, prepared.runtime, flow, planning_seconds)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan for which everything is decided that the files' footers decide."""
+
+    plan: PhysicalPlan
+    leaf: _Leaf | None
+    runtime: Runtime
+
+
+def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, executors_unusable: str | None) -> Prepared:
+    """Plan the access, choose the place, and choose between reading and moving the ranges of a window."""
     leaf = _plan_leaf(plan)
     runtime = _choose_runtime(leaf, session, settings, executors_unusable)
     if leaf is not None:
-        leaf.access.count(runtime.metrics)
-    planning_seconds = perf_counter() - started
-    builder = _Builder(runtime, leaf, foreign, details)
-    return Execution(session, runtime, builder.flow(plan), planning_seconds)
+        ranges = exchange_partitions(leaf, runtime)
+        plan = transform_up(plan, lambda node: _with_ranges(node, leaf.access, ranges))
+    return Prepared(plan, leaf, runtime)
+
+
+def _with_ranges(plan: PhysicalPlan, access: ParquetAccessPlan, ranges: int) -> PhysicalPlan:
+    """A window right above its scan, with how its ranges could read their own rows."""
+    if not isinstance(plan, ParallelWindow) or plan.partition_by or not plan.order_by or ranges == 1:
+        return plan
+    need, below = needs_of(plan.calls), scan_below(plan.child)
+    if below is None or need.kind is FrameNeed.ONE_RANGE:
+        return plan
+    key = replace(plan.order_by[0], expr=substitute(plan.order_by[0].expr, below[1]))
+    scans = plan_range_scans(access, key, need.reach, ranges)
+    if scans is None or scans.extremes.overflows(need.reach, key):
+        return plan
+    return replace(plan, ranges=replace(scans, reads=replace(scans.reads, key=plan.order_by[0])))
 
 
 @dataclass(frozen=True)
@@ -154,12 +203,20 @@ def _choose_runtime(
         wish = "driver" if fits or executors_unusable else "executors"
     if wish == "driver" and leaf is not None:
         return DriverRuntime(os.cpu_count() or 1, settings.task_memory_bytes)
+    if executors_unusable:
+        raise Declined.because(Code.PLACEMENT, executors_unusable)
     return SparkRuntime(session, settings.task_memory_bytes, settings.exchange_block_bytes)
 
 
 def task_count(column_bytes: int, parallelism: int) -> int:
     """Tasks for so much input: none so small that starting it costs more than running it."""
     return max(1, min(parallelism * TASKS_PER_SLOT, column_bytes // TASK_BYTES))
+
+
+def exchange_partitions(leaf: _Leaf | None, runtime: Runtime) -> int:
+    """As many as keep every slot busy; one where the input is too small to share out."""
+    most = runtime.parallelism * FINAL_TASKS_PER_SLOT
+    return most if leaf is None else min(most, task_count(leaf.column_bytes(), most))
 
 
 class _Builder:
@@ -177,14 +234,15 @@ class _Builder:
         self._foreign = foreign
         self._details = details
 
-    def flow(self, plan: PhysicalPlan) -> Flow:
+    def flow(self, plan: PhysicalPlan, again: bool = False) -> Flow:
+        """`again`: its rows are read, and counted, by another flow as well."""
         match plan:
             case ParquetScan():
-                return self._scan(plan.scan)
+                return self._scan(plan.scan, again=again)
             case ForeignScan():
                 return self._foreign_scan(plan)
             case Apply():
-                return self.flow(plan.child).then(plan.operator)
+                return self.flow(plan.child, again).then(plan.operator)
             case TopKScan():
                 return self._topk_scan(plan)
             case TopKMerge():
@@ -208,13 +266,13 @@ class _Builder:
             return self._runtime.start([limit_scan(self._leaf.access, wanted)], "Scan").then(limit)
         return self.flow(plan.child).then(LimitOperator(plan.schema, wanted)).gather().then(limit)
 
-    def _scan(self, scan: Scan, keep_dictionaries: frozenset[str] = frozenset()) -> Flow:
+    def _scan(self, scan: Scan, keep_dictionaries: frozenset[str] = frozenset(), again: bool = False) -> Flow:
         assert self._leaf is not None
         access = self._leaf.access
         if access.columns != scan.columns:
             access = plan_access(scan.relation, scan.columns, scan.predicate)
         count = task_count(access.column_bytes(), self._runtime.parallelism)
-        tasks = scan_tasks(access, count, keep_dictionaries)
+        tasks = scan_tasks(access, count, keep_dictionaries, again)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
     def _topk_scan(self, plan: TopKScan) -> Flow:
@@ -226,7 +284,7 @@ class _Builder:
     def _aggregate(self, plan: TwoPhaseAggregate) -> Flow:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
-        partitions = self._exchange_partitions()
+        partitions = exchange_partitions(self._leaf, self._runtime)
         flow = self._grouping_input(plan)
         for phase in aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads):
             flow = flow.then(phase.operator)
@@ -237,8 +295,22 @@ class _Builder:
         steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by)
         key_columns = set().union(*(columns_of(key.expr) for key in plan.order_by))
         keys = narrowed(plan.child, key_columns)
-        rows, ranges = self.flow(plan.child), self._exchange_partitions()
-        return window_flow(steps, rows, None if keys is None else self.flow(keys), ranges, self._runtime)
+        if plan.ranges is not None and plan.reads_ranges:
+            flow = window_over_reads(steps, self._range_reads(plan), plan.ranges, self._runtime, self._details)
+            if flow is not None:
+                return flow
+        rows = self.flow(plan.child)
+        key_rows = None if keys is None else self.flow(keys, again=True)
+        ranges = exchange_partitions(self._leaf, self._runtime)
+        return window_flow(steps, rows, key_rows, ranges, self._runtime, self._details)
+
+    def _range_reads(self, plan: ParallelWindow) -> Flow:
+        below = scan_below(plan.child)
+        assert below is not None
+        assert plan.ranges is not None
+        assert self._leaf is not None
+        flow = self._runtime.start(plan.ranges.tasks(self._leaf.access), "Scan")
+        return flow.then(*below[2])
 
     def _grouping_input(self, plan: TwoPhaseAggregate) -> Flow:
         """Strings that are grouped by and nothing else stay dictionaries: their dictionary is hashed, not their rows."""
@@ -249,11 +321,6 @@ class _Builder:
         for call in plan.aggregates:
             computed += [*call.args, *([call.filter] if call.filter is not None else [])]
         return self._scan(plan.child.scan, frozenset(keys - set().union(*(columns_of(expr) for expr in computed))))
-
-    def _exchange_partitions(self) -> int:
-        """As many as keep every slot busy; one where the input is too small to share out."""
-        most = self._runtime.parallelism * FINAL_TASKS_PER_SLOT
-        return most if self._leaf is None else min(most, task_count(self._leaf.column_bytes(), most))
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):

@@ -154,25 +154,30 @@ class SparkRuntime(Runtime):
         self.accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
         self.held: list[DataFrame] = []
         self._stage_labels: list[str] = []
+        self._stage_tasks: list[int | None] = []
 
     def start(self, sources: Sequence[Source], label: str) -> Flow:
         payloads = tuple(pickle.dumps(source) for source in sources)
-        return _SparkFlow(self, None, payloads, None, (), label)
+        return _SparkFlow(self, None, payloads, None, (), label, max(1, len(payloads)))
 
     def start_frame(self, frame: DataFrame, columns: pa.Schema, label: str) -> Flow:
         """One partition per partition of a Spark DataFrame, whose columns are taken by position as `columns`."""
-        return _SparkFlow(self, frame, (), columns, (), label)
+        return _SparkFlow(self, frame, (), columns, (), label, None)
 
     def release(self) -> None:
         while self.held:
             self.held.pop().unpersist()
 
-    def new_stage(self, label: str) -> int:
+    def new_stage(self, label: str, tasks: int | None) -> int:
         self._stage_labels.append(label)
+        self._stage_tasks.append(tasks)
         return len(self._stage_labels) - 1
 
-    def drain_metrics(self, seconds: float) -> None:
-        """Take over what finished tasks have reported since the last call."""
+    def drain_metrics(self, seconds: float) -> bool:
+        """Take over what finished tasks have reported since the last call; whether the last stage ran to its end.
+
+        It did not where Spark had enough rows: a task that is stopped early reports nothing.
+        """
         reported: StageMetrics = self.accumulator.value
         by_stage: dict[int, Metrics] = {}
         tasks: dict[int, int] = {}
@@ -185,6 +190,8 @@ class SparkRuntime(Runtime):
             share = seconds / len(by_stage)
             self.stages.append(StageRecord(self._stage_labels[stage], tasks[stage], share, metrics.as_dict()))
         self.accumulator.value = {}
+        last = len(self._stage_labels) - 1
+        return last in tasks and tasks[last] == self._stage_tasks[last]
 
 
 def on_driver(runtime: Runtime, batches: list[pa.RecordBatch]) -> Flow:
@@ -205,6 +212,7 @@ class _SparkFlow(Flow):
         columns: pa.Schema | None,
         operators: tuple[Operator, ...],
         label: str,
+        tasks: int | None,  # None: as many as Spark makes of the frame
         ordered: bool = False,
     ) -> None:
         self._runtime = runtime
@@ -213,25 +221,26 @@ class _SparkFlow(Flow):
         self._columns = columns
         self._operators = operators
         self._label = label
+        self._tasks = tasks
         self._ordered = ordered
 
     def then(self, *operators: Operator) -> Flow:
         chained = (*self._operators, *operators)
         return _SparkFlow(
-            self._runtime, self._frame, self._payloads, self._columns, chained, self._label, self._ordered
+            self._runtime, self._frame, self._payloads, self._columns, chained, self._label, self._tasks, self._ordered
         )
 
     def exchange(self, partitioner: Partitioner) -> Flow:
         blocks = self._run(partitioner=partitioner)
         moved = blocks.repartitionById(partitioner.partitions, "pid")
-        ordered = partitioner.ordered
-        return _SparkFlow(self._runtime, moved, (), None, (), partitioner.describe(), ordered)
+        label, tasks, ordered = partitioner.describe(), partitioner.partitions, partitioner.ordered
+        return _SparkFlow(self._runtime, moved, (), None, (), label, tasks, ordered)
 
     def hold(self) -> Flow:
         blocks = self._run()
         blocks.persist()
         self._runtime.held.append(blocks)
-        return _SparkFlow(self._runtime, blocks, (), None, (), self._label)
+        return _SparkFlow(self._runtime, blocks, (), None, (), self._label, self._tasks)
 
     def gather(self) -> Flow:
         return on_driver(self._runtime, self.collect())
@@ -268,7 +277,7 @@ class _SparkFlow(Flow):
     ) -> DataFrame:
         runtime = self._runtime
         function = _StageFunction(
-            stage=runtime.new_stage(self._label),
+            stage=runtime.new_stage(self._label, self._tasks),
             sources=self._payloads if self._frame is None else None,
             columns=self._columns,
             operators=self._operators,

@@ -1,5 +1,6 @@
 """Drives a window without PARTITION BY: where to cut is asked of the data, then every range is computed on its own.
 
+    0. read         nothing to sample and to move where statistics show that the key is clustered: ranges read their own
     1. sample       a few thousand order keys of each task, and what it observed of all (PartitionExtremes)
     2. cut          ranges of equal depth; a frame that may leave the key's type belongs to Spark
     3. exchange     each row to its range, halo rows to every range whose frames reach them
@@ -12,15 +13,25 @@ range by range would not give Spark's answer, the window is computed once more, 
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from sundog.front.support import Code, Declined
 from sundog.operators.window.carry import Carry, carries_of, read_summaries
-from sundog.operators.window.halo import RangeRepartition
+from sundog.operators.window.halo import ROW_COUNTS, CountInput, RangeRepartition
+from sundog.operators.window.range_scan import RangeScans
 from sundog.operators.window.ranges import KeySample
+from sundog.operators.window.statistics_ranges import KeepRange
 from sundog.operators.window.steps import WindowSteps
 from sundog.runtime.flow import Flow, Runtime
+from sundog.runtime.window_details import details_of_exchange, details_of_reads
+
+Details = dict[str, Any]
 
 
-def window_flow(steps: WindowSteps, rows: Flow, keys: Flow | None, ranges: int, runtime: Runtime) -> Flow:
+def window_flow(
+    steps: WindowSteps, rows: Flow, keys: Flow | None, ranges: int, runtime: Runtime, details: Details
+) -> Flow:
     """The rows in key order, with the window's columns.
 
     `keys` are the same rows with the order keys alone, where reading those is cheap; else the rows are held to be read
@@ -30,23 +41,41 @@ def window_flow(steps: WindowSteps, rows: Flow, keys: Flow | None, ranges: int, 
         return _without_order(steps, rows)
     if keys is None:
         keys = rows = rows.hold()
+    before = runtime.metrics.as_dict()
     sample = KeySample.from_batches(keys.then(steps.sample()).collect(), steps.order_by)
     if sample.extremes.overflows(steps.need.reach, steps.order_by[0]):
         raise Declined.because(Code.RANGE_OVERFLOW, "key and offset may leave the key's type", "Window")
     for count in (ranges, 1):
         move = steps.repartition(sample, count)
-        flow = _in_ranges(steps, rows, move)
+        flow = _in_ranges(steps, rows.exchange(move), move, move.partitions)
         if flow is not None:
             runtime.metrics.add("ranges", move.partitions)
+            details.setdefault("window", []).append(partial(details_of_exchange, steps.calls, move.ranges, sample))
             return flow
+        runtime.metrics.take_back(ROW_COUNTS, before)
     raise AssertionError("one range needs no carry")
 
 
-def _in_ranges(steps: WindowSteps, rows: Flow, move: RangeRepartition) -> Flow | None:
+def window_over_reads(
+    steps: WindowSteps, rows: Flow, scans: RangeScans, runtime: Runtime, details: Details
+) -> Flow | None:
+    """The same where partition i of `rows` is what range i reads; None where ranges will not do."""
+    before = runtime.metrics.as_dict()
+    keep = steps.keep(scans.reads)
+    flow = _in_ranges(steps, rows.then(keep), keep, len(scans.reads.reads))
+    if flow is None:
+        runtime.metrics.take_back((*ROW_COUNTS, "input_rows"), before)
+        return None
+    runtime.metrics.add("ranges", len(scans.reads.reads))
+    details.setdefault("window", []).append(partial(details_of_reads, steps.calls, scans.reads, scans.extremes))
+    return flow
+
+
+def _in_ranges(steps: WindowSteps, ranges: Flow, move: RangeRepartition | KeepRange, count: int) -> Flow | None:
     """None where the ranges cannot be computed apart from each other."""
-    in_order = rows.exchange(move).then(steps.sort(move))
+    in_order = ranges.then(steps.sort(move))
     carries: list[Carry] = []
-    if steps.need.two_passes and move.partitions > 1:
+    if steps.need.two_passes and count > 1:
         in_order = in_order.hold()
         told = carries_of(read_summaries(in_order.then(steps.summarize(move)).collect()), steps.calls)
         if told is None:
@@ -57,7 +86,7 @@ def _in_ranges(steps: WindowSteps, rows: Flow, move: RangeRepartition) -> Flow |
 
 def _without_order(steps: WindowSteps, rows: Flow) -> Flow:
     """All rows are peers: the partitions serve as ranges as they are."""
-    held = rows.hold()
+    held = rows.then(CountInput(steps.input_schema)).hold()
     carries = carries_of(read_summaries(held.then(steps.summarize(None)).collect()), steps.calls)
     if carries is None:
         raise Declined.because(Code.FRAME, "the sum over all rows depends on their order", "Window")

@@ -192,8 +192,8 @@ class TestSkew:
 
 
 def test_a_lost_row_is_an_error_not_an_answer():
-    metrics = Metrics({"rows_routed": 115, "halo_rows": 15, "window_rows": 99})
-    with pytest.raises(InternalError, match="100 rows went into ranges and 99 came out"):
+    metrics = Metrics({"window_input_rows": 100, "window_rows": 99})
+    with pytest.raises(InternalError, match="100 rows went into windows and 99 came out"):
         check_row_accounting(metrics)
 
 

@@ -10,7 +10,7 @@
 A borrowed row carries `__halo` and only what is needed of it, the order keys and the calls' inputs; its other columns are
 NULL. Where a frame is wide and keys repeat, borrowed rows of one key are merged before they travel (`reduction.py`).
 
-Invariant: every row is owned by exactly one range, so rows routed less halo rows is what comes out of `HaloDrop`
+Invariant: every row is owned by exactly one range, so as many rows come out of `HaloDrop` as went in
 (`check_row_accounting`), or the query fails: never a wrong answer.
 """
 
@@ -77,6 +77,7 @@ class RangeRepartition(Partitioner):
             keys = [columns.values(key.expr) for key in self.ranges.order_by]
             routes = self.ranges.routes(keys)
             yield from self._owned(batch, routes, schema)
+            context.metrics.add("window_input_rows", batch.num_rows)
             context.metrics.add("rows_routed", batch.num_rows)
             if routes.copies:
                 yield from self._borrowed(batch, keys, routes, schema, context)
@@ -186,8 +187,30 @@ class HaloDrop(Operator):
         return "HaloDrop"
 
 
+@dataclass(frozen=True)
+class CountInput(Operator):
+    """Passes rows on to a window that needs no ranges, and counts them."""
+
+    output_schema: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.output_schema
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            context.metrics.add("window_input_rows", batch.num_rows)
+            yield batch
+
+    def describe(self) -> str:
+        return "CountInput"
+
+
+ROW_COUNTS = ("window_input_rows", "window_rows", "rows_routed", "halo_rows", "halo_rows_unreduced")
+
+
 def check_row_accounting(metrics: Metrics) -> None:
-    """Every row that was routed as owned has come out, and no other."""
-    owned = metrics.get("rows_routed") - metrics.get("halo_rows")
-    if metrics.get("window_rows") != owned:
-        raise InternalError(f"{owned:.0f} rows went into ranges and {metrics.get('window_rows'):.0f} came out")
+    """Every row that went into a window has come out, and no other."""
+    received, returned = metrics.get("window_input_rows"), metrics.get("window_rows")
+    if received != returned:
+        raise InternalError(f"{received:.0f} rows went into windows and {returned:.0f} came out")

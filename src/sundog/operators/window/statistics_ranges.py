@@ -54,6 +54,10 @@ class RangeReads:
     reads: tuple[RangeRead, ...]
     cost: float
 
+    @property
+    def is_affordable(self) -> bool:
+        return self.cost <= MOST_READ
+
     def describe(self) -> str:
         return f"ranges={len(self.reads)} read by statistics, rows read={self.cost:.2f}x"
 
@@ -106,7 +110,7 @@ def ranges_from_statistics(
     ranges: int,
     most_read: float = MOST_READ,
 ) -> RangeReads | None:
-    """What each of at most `ranges` ranges reads; None where that is too much, or not known.
+    """What each of at most `ranges` ranges reads: the most even of the affordable ways, or the cheapest. None: unknown.
 
     `lows` and `highs` are the key's bounds per row group as ranks, `nulls` its NULLs, -1 where unknown: as
     `parquet/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.
@@ -121,7 +125,9 @@ def ranges_from_statistics(
         candidates += [inside] if isinstance(inside, WordRanges) else []
     plans = [_reads(groups, key, cut) for cut in candidates if cut.count > 1]
     affordable = [plan for plan in plans if plan.cost <= most_read]
-    return min(affordable, key=lambda plan: (max(read.rows for read in plan.reads), -len(plan.reads)), default=None)
+    if not affordable:
+        return min(plans, key=lambda plan: plan.cost, default=None)
+    return min(affordable, key=lambda plan: (max(read.rows for read in plan.reads), -len(plan.reads)))
 
 
 def _aligned_cuts(groups: RowGroupKeys, key: SortKey, frames: Sequence[Frame], ranges: int) -> WordRanges:

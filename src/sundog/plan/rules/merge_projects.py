@@ -7,7 +7,7 @@ that reads columns by name, the two are one.
 from __future__ import annotations
 
 from sundog.expr.calls import NamedExpr
-from sundog.expr.nodes import Column, Expr, Literal
+from sundog.expr.nodes import Column, Expr, Literal, substitute
 from sundog.plan.logical import LogicalPlan, Project
 from sundog.tree import transform_up, walk
 
@@ -31,8 +31,3 @@ def _merge(plan: LogicalPlan) -> LogicalPlan:
 def _free(meaning: dict[str, Expr]) -> set[str]:
     """Columns that cost and risk nothing, and so may be dropped unseen."""
     return {name for name, expr in meaning.items() if isinstance(expr, Column | Literal)}
-
-
-def substitute(expr: Expr, meaning: dict[str, Expr]) -> Expr:
-    """The expression with each column replaced by what it stands for."""
-    return transform_up(expr, lambda node: meaning.get(node.name, node) if isinstance(node, Column) else node)

@@ -8,10 +8,10 @@ in it can raise; over anything else the projection stays where it is.
 
 from __future__ import annotations
 
+from sundog.expr.nodes import substitute
 from sundog.expr.ordering import SortKey
 from sundog.expr.raising import can_raise
 from sundog.plan.logical import LogicalPlan, Project, Scan, TopK
-from sundog.plan.rules.merge_projects import substitute
 from sundog.tree import transform_up
 
 

@@ -1,0 +1,121 @@
+"""Windows whose ranges read their own rows, and windows whose rows are moved: the choice, the text, the books, the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sundog
+from sundog.errors import InternalError
+from sundog.operators.window.halo import HaloDrop
+from tests.oracle.compare import assert_same
+
+pytestmark = pytest.mark.spark
+
+ROWS = 20_000
+CALLS = {
+    "range": "sum(v) OVER (ORDER BY t RANGE BETWEEN 30 PRECEDING AND 5 FOLLOWING)",
+    "running": "count(v) OVER (ORDER BY t DESC)",
+    "rows": "sum(v) OVER (ORDER BY t, id ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING)",
+    "ranks": "row_number() OVER (ORDER BY t, id)",
+}
+
+
+def events(clustered: bool) -> pa.Table:
+    random = np.random.default_rng(7)
+    keys = np.arange(ROWS) // 3 + random.integers(-20, 20, ROWS)
+    if not clustered:
+        keys = random.permutation(keys)
+    times = pa.array(keys, mask=np.arange(ROWS) % (ROWS // 2) < 200)  # in few row groups, as the values are
+    return pa.table({"id": np.arange(ROWS), "t": times, "v": random.integers(-1000, 1000, ROWS)})
+
+
+@pytest.fixture(scope="module")
+def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    for name, clustered in (("clustered", True), ("scattered", False)):
+        folder = tmp_path_factory.mktemp(name)
+        table = events(clustered)
+        for part in range(4):
+            share = table.slice(part * ROWS // 4, ROWS // 4)
+            pq.write_table(share, folder / f"part-{part}.parquet", row_group_size=500)
+        enabled.read.parquet(str(folder)).createOrReplaceTempView(name)
+    return enabled
+
+
+@pytest.fixture(autouse=True)
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sundog.runtime.execute.TASK_BYTES", 4096)
+
+
+@pytest.mark.parametrize("placement", ["driver", "executors"])
+@pytest.mark.parametrize("where", ["", " WHERE v > 0"], ids=["all", "filtered"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_clustered_key_is_read_by_ranges(session: Any, call: str, where: str, placement: str) -> None:
+    session.conf.set("spark.sundog.placement", placement)
+    query = f"SELECT id, t, v, {CALLS[call]} AS w FROM clustered{where}"
+    ours = session.sql(query).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert "RangeRead: order=" in run.plan
+    assert run.metrics["ranges"] > 1
+    assert "exchange_rows" not in run.metrics, "no row moved"
+    assert run.metrics["input_rows"] == ROWS
+    assert run.metrics["window_input_rows"] == run.metrics["window_rows"] == run.metrics["output_rows"] == ours.num_rows
+    session.conf.set("spark.sundog.enabled", "false")
+    try:
+        theirs = session.sql(query).toArrow()
+    finally:
+        session.conf.set("spark.sundog.enabled", "true")
+    assert_same(ours, theirs, ordered=False)
+
+
+@pytest.mark.parametrize("placement", ["driver", "executors"])
+def test_a_scattered_key_is_moved_and_explain_says_what_reading_would_cost(session: Any, placement: str) -> None:
+    session.conf.set("spark.sundog.placement", placement)
+    frame = session.sql(f"SELECT id, {CALLS['range']} AS w FROM scattered")
+    text = sundog.explain(frame)
+    assert "RangeRepartition: order=" in text
+    assert "reading by statistics instead would read rows" in text
+    frame.toArrow()
+    run = sundog.last_run()
+    assert run.metrics["exchange_rows"] == run.metrics["rows_routed"]
+    assert run.metrics["input_rows"] == run.metrics["output_rows"] == ROWS
+    assert run.metrics["rows_read_again"] == ROWS, "for the sample"
+
+
+def test_explain_shows_the_choice_before_anything_runs(session: Any) -> None:
+    text = sundog.explain(session.sql(f"SELECT id, {CALLS['range']} AS w FROM clustered"))
+    assert "RangeRead: order=[t#" in text
+    assert "rows_read=1." in text
+
+
+@pytest.mark.parametrize("table", ["clustered", "scattered"])
+def test_the_report_draws_the_ranges(session: Any, table: str, tmp_path: Path) -> None:
+    session.conf.set("spark.sundog.placement", "driver")
+    session.sql(f"SELECT id, {CALLS['range']} AS w FROM {table}").toArrow()
+    sundog.last_run().to_html(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    way = "reading them straight from the files" if table == "clustered" else "an exchange"
+    assert way in page
+
+
+@pytest.mark.parametrize("table", ["clustered", "scattered"])
+def test_a_lost_row_is_an_error_and_never_an_answer(session: Any, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.conf.set("spark.sundog.placement", "driver")
+    drop = HaloDrop.run
+
+    def losing(self: HaloDrop, batches: Any, context: Any) -> Any:
+        for number, batch in enumerate(drop(self, batches, context)):
+            if context.partition == 1 and number == 0:
+                context.metrics.add("window_rows", -1)
+                batch = batch.slice(1)
+            yield batch
+
+    monkeypatch.setattr(HaloDrop, "run", losing)
+    with pytest.raises(InternalError, match=f"{ROWS} rows went into windows and {ROWS - 1} came out"):
+        session.sql(f"SELECT id, {CALLS['range']} AS w FROM {table}").toArrow()
