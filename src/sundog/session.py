@@ -46,9 +46,11 @@ from sundog.parquet.relation import Relation
 from sundog.plan.logical import Foreign
 from sundog.plan.physical import PhysicalPlan, lower
 from sundog.plan.rules.order import optimize
+from sundog.progress import progress_sink
 from sundog.report.explain import explain_text, render_plan
 from sundog.run import Run, last_run, start_run
 from sundog.runtime.execute import Execution, execute, prepare
+from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
 from sundog.runtime.spark import named_table, unwrap_worker_error
 from sundog.shipping import executor_problem
 
@@ -66,6 +68,7 @@ class Planned:
     parts: list[tuple[Match, PhysicalPlan]]
     foreign: dict[int, tuple[int, ...]]
     settings: Settings
+    progress: ProgressSink = NO_PROGRESS
 
     @property
     def text(self) -> str:
@@ -156,11 +159,13 @@ def run_action(
     run = start_run(name)
     started = perf_counter()
     executions: list[Execution] = []
+    progress: ProgressSink = NO_PROGRESS
     try:
         with under_action():
             planned = plan_frame(frame, run)
             if planned is None:
                 return plain()
+            planned.progress = progress = progress_sink(planned.settings.progress_enabled)
             try:
                 finish = _begin(planned, run, executions, on_table, on_frame)
             except InternalError:
@@ -181,6 +186,7 @@ def run_action(
                 note_failure(run, cause)
                 return plain()
     finally:
+        progress.finish()
         close_executions(run, executions)
         run.seconds = perf_counter() - started
 
@@ -204,7 +210,12 @@ def _begin(
     """Compute what runs on the driver or is the whole result; what is returned hands it to the action."""
     if not planned.is_whole:
         spliced = splice_parts(planned, run, executions)
-        return lambda: on_frame(spliced)
+
+        def in_spark() -> T:
+            with spark_progress(planned.frame.sparkSession, planned.progress, "with Spark"):
+                return on_frame(spliced)
+
+        return in_spark
     execution = start_execution(planned, 0, run)
     executions.append(execution)
     table = named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
@@ -228,7 +239,8 @@ def start_execution(planned: Planned, part: int, run: Run) -> Execution:
     session = planned.frame.sparkSession
     match, physical = planned.parts[part]
     inputs = {handle: frame_at(session, planned.catalyst, path) for handle, path in planned.foreign.items()}
-    execution = execute(physical, session, planned.settings, inputs, executor_problem(session), run.details)
+    unusable = executor_problem(session)
+    execution = execute(physical, session, planned.settings, inputs, unusable, run.details, planned.progress)
     planned.parts[part] = match, execution.plan
     run.plan = planned.text
     return execution

@@ -18,6 +18,7 @@ from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
 from sundog.runtime.flow import Flow, Runtime, StageRecord
+from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
 from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators
 
 T = TypeVar("T")
@@ -25,9 +26,11 @@ T = TypeVar("T")
 
 class DriverRuntime(Runtime):
     name = "driver"
+    scan_tasks_per_slot = 4  # a task costs 0.1 ms
 
-    def __init__(self, parallelism: int, task_memory_bytes: int) -> None:
+    def __init__(self, parallelism: int, task_memory_bytes: int, progress: ProgressSink = NO_PROGRESS) -> None:
         self.parallelism = max(1, parallelism)
+        self.progress = progress
         self.metrics = Metrics()
         self.stages: list[StageRecord] = []
         self._task_memory_bytes = task_memory_bytes
@@ -55,9 +58,11 @@ class DriverRuntime(Runtime):
                 raise
             finally:
                 context.close()
+                self.progress.advance()
                 with lock:
                     stage_metrics.merge(context.metrics)
 
+        self.progress.start(stage_name(label), count)
         try:
             results = self._run_all(count, one, cancelled)
         finally:

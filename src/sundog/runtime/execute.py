@@ -41,11 +41,14 @@ from sundog.plan.physical import (
     TopKMerge,
     TopKScan,
     TwoPhaseAggregate,
+    named_text,
     narrowed,
     scan_below,
 )
+from sundog.report.details import AggregateDetails
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
+from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkRuntime, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
 from sundog.runtime.topk import run_topk
@@ -57,7 +60,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave the others idle
-TASKS_PER_SLOT = 4  # small tasks even out, but each costs the driver 0.1 ms and Spark some 5 ms
 TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 
 
@@ -120,6 +122,7 @@ def execute(
     foreign: Mapping[int, DataFrame],
     executors_unusable: str | None,
     details: dict[str, Any],
+    progress: ProgressSink = NO_PROGRESS,
 ) -> Execution:
     """Plan the access, choose the place, and build the flow; driver parts of it may run at once.
 
@@ -127,6 +130,7 @@ def execute(
     """
     started = perf_counter()
     prepared = prepare(plan, session, settings, executors_unusable)
+    prepared.runtime.progress = progress
     if prepared.leaf is not None:
         prepared.leaf.access.count(prepared.runtime.metrics)
     planning_seconds = perf_counter() - started
@@ -208,9 +212,9 @@ def _choose_runtime(
     return SparkRuntime(session, settings.task_memory_bytes, settings.exchange_block_bytes)
 
 
-def task_count(column_bytes: int, parallelism: int) -> int:
+def task_count(column_bytes: int, most: int) -> int:
     """Tasks for so much input: none so small that starting it costs more than running it."""
-    return max(1, min(parallelism * TASKS_PER_SLOT, column_bytes // TASK_BYTES))
+    return max(1, min(most, column_bytes // TASK_BYTES))
 
 
 def exchange_partitions(leaf: _Leaf | None, runtime: Runtime) -> int:
@@ -271,7 +275,7 @@ class _Builder:
         access = self._leaf.access
         if access.columns != scan.columns:
             access = plan_access(scan.relation, scan.columns, scan.predicate)
-        count = task_count(access.column_bytes(), self._runtime.parallelism)
+        count = task_count(access.column_bytes(), self._runtime.parallelism * self._runtime.scan_tasks_per_slot)
         tasks = scan_tasks(access, count, keep_dictionaries, again)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
@@ -289,6 +293,8 @@ class _Builder:
         for phase in aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads):
             flow = flow.then(phase.operator)
             flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
+        keys, metrics = ", ".join(named_text(key) for key in plan.keys), self._runtime.metrics
+        self._details.setdefault("aggregate", []).append(lambda: AggregateDetails.from_metrics(keys, metrics.as_dict()))
         return flow
 
     def _window(self, plan: ParallelWindow) -> Flow:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
+from sundog.runtime.progress import ProgressSink
 from sundog.runtime.task import Source
 
 if TYPE_CHECKING:
@@ -68,12 +69,17 @@ class Flow(ABC):
 
 
 class Runtime(ABC):
-    """A place to run. `parallelism` is how many tasks it runs at once."""
+    """A place to run. `parallelism` is how many tasks it runs at once.
+
+    `scan_tasks_per_slot`: small tasks even out, but each has its price.
+    """
 
     name: str
     parallelism: int
+    scan_tasks_per_slot: int
     metrics: Metrics
     stages: list[StageRecord]
+    progress: ProgressSink
 
     @abstractmethod
     def start(self, sources: Sequence[Source], label: str) -> Flow:

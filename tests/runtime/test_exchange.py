@@ -1,0 +1,78 @@
+"""Blocks: numbers come out as they went in, however narrow they travelled."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sundog.runtime.exchange import coalesce, decode_block, encode_block
+from tests.oracle.batches import record_batches
+
+TYPES = [
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float64(),
+    pa.float32(),
+    pa.string(),
+    pa.date32(),
+    pa.bool_(),
+]
+
+
+def bits(array: pa.Array) -> list[object]:
+    """NaN and -0.0 told apart by their bits."""
+    if pa.types.is_floating(array.type):
+        return [None if value is None else np.float64(value).tobytes() for value in array.to_pylist()]
+    return array.to_pylist()
+
+
+@given(record_batches(pa.schema([(f"c{number}", dtype) for number, dtype in enumerate(TYPES)])), st.integers(1, 3))
+def test_a_block_holds_what_was_put_in(batch: pa.RecordBatch, copies: int) -> None:
+    batches = [batch] * copies
+    decoded = pa.Table.from_batches(decode_block(encode_block(batches)), batch.schema)
+    expected = pa.Table.from_batches(batches)
+    assert decoded.schema == expected.schema
+    for ours, theirs in zip(decoded.columns, expected.columns, strict=True):
+        assert bits(ours.combine_chunks()) == bits(theirs.combine_chunks())
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "travels_as"),
+    [
+        ([1, None, 127], pa.int64(), pa.int8()),
+        ([1, 128], pa.int64(), pa.int16()),
+        ([-(1 << 15), 0], pa.int32(), pa.int16()),
+        ([1 << 31], pa.int64(), pa.int64()),
+        ([None, None], pa.int64(), pa.int8()),
+        ([1920.0, 0.0, -7.0], pa.float64(), pa.int16()),
+        ([1.0, -0.0], pa.float64(), pa.float64()),
+        ([1.0, math.nan], pa.float64(), pa.float64()),
+        ([1.0, math.inf], pa.float64(), pa.float64()),
+        ([1.5, 2.0], pa.float64(), pa.float64()),
+        ([1.0, None], pa.float64(), pa.float64()),
+        ([1e300, 1.0], pa.float64(), pa.float64()),
+        ([1.0] * 100 + [0.5], pa.float64(), pa.float64()),
+    ],
+)
+def test_numbers_travel_as_narrow_as_they_are(
+    values: list[object], dtype: pa.DataType, travels_as: pa.DataType
+) -> None:
+    block = encode_block([pa.record_batch([pa.array(values, dtype)], names=["n"])])
+    assert pa.ipc.open_stream(block).schema.field("n").type == travels_as
+    (decoded,) = decode_block(block)
+    assert decoded.schema.field("n").type == dtype
+    assert bits(decoded.column(0)) == bits(pa.array(values, dtype))
+
+
+def test_small_batches_of_one_target_make_one_block() -> None:
+    batch = pa.record_batch([pa.array(range(100))], names=["n"])
+    parts = [(number % 2, batch) for number in range(8)]
+    found = [(target, sum(each.num_rows for each in held)) for target, held in coalesce(iter(parts), 2 * batch.nbytes)]
+    assert found == [(0, 200), (1, 200), (0, 200), (1, 200)]
