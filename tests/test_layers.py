@@ -50,7 +50,14 @@ LAYERS = {
 BASE_PACKAGES = {"numpy", "pyarrow"}
 
 # The only modules of a layer that may speak to Spark. The modules above all layers (session, cli, ...) may as well.
-SPARK_MODULES = {"front.jvm", "front.relation", "front.spark_errors", "front.splice", "runtime.spark"}
+SPARK_MODULES = {
+    "front.jvm",
+    "front.large_text",
+    "front.relation",
+    "front.spark_errors",
+    "front.splice",
+    "runtime.spark",
+}
 SPARK_PACKAGES = {"pyspark", "py4j"}
 
 

@@ -88,7 +88,7 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
             raise Declined.because(Code.DISABLED, "spark.sundog.enabled is false")
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
-        catalyst = CatalystPlan.of(frame._jdf)
+        catalyst = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf)
         matches, foreign = _match(frame.sparkSession, catalyst, settings)
         run.decline(*matches.reasons)
         parts = []

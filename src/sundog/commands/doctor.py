@@ -23,11 +23,16 @@ def doctor(
     ] = True,
     master: Annotated[str, typer.Option(help="The Spark master whose executors to ask.")] = "local[2]",
     with_settings: Annotated[bool, typer.Option("--settings", help="List the settings as well.")] = False,
+    warm_up: Annotated[
+        bool, typer.Option("--warm-up", help="Compile the kernels of common queries into the cache folder first.")
+    ] = False,
 ) -> None:
     """Say which Java, Spark, packages, folders and executors sundog sees, what is wrong and what to do.
 
     Exits with 1 if something is wrong.
     """
+    if warm_up:
+        _warm_up()
     findings: list[Finding] = []
     with err().status("Looking around"):
         for finding in examine(with_executors, master):
@@ -42,6 +47,14 @@ def doctor(
             print_table("Settings", settings())
         out().print(f"\n[bold red]{len(wrong)} wrong[/]" if wrong else "\n[bold green]All is well.[/]")
     raise typer.Exit(1 if wrong else 0)
+
+
+def _warm_up() -> None:
+    from sundog.warmup import prepare_kernels  # imports numba and all operators
+
+    with err().status("Compiling kernels: half a minute if none is in the cache folder"):
+        done = prepare_kernels()
+    err().print(f"{done.compiled} kernels compiled, {done.loaded} loaded from the cache, in {done.seconds:.1f} s")
 
 
 def _print(finding: Finding) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_fields import complete, is_incomplete
+from sundog.front.large_text import plan_json, plan_text
 from sundog.front.support import Code, Declined
 from sundog.types import arrow_type
 
@@ -23,17 +24,17 @@ SHAPE_MARKS = ("GlobalLimit ", "Aggregate [", "Window [")
 class CatalystPlan:
     """An optimised plan: the parsed tree, and the way back from a node of it to the JVM's object."""
 
-    def __init__(self, jplan: Any) -> None:
+    def __init__(self, jvm: Any, jplan: Any) -> None:
         self.jplan = jplan
-        _refuse_hopeless(jplan)
+        _refuse_hopeless(jvm, jplan)
         self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
-        self.root = parse_plan(jplan.toJSON())
+        self.root = parse_plan(plan_json(jvm, jplan))
         for node in self.root.walk():
             self._complete_expressions(node)
 
     @classmethod
-    def of(cls, jdf: Any) -> CatalystPlan:
-        return cls(jdf.queryExecution().optimizedPlan())
+    def of(cls, jvm: Any, jdf: Any) -> CatalystPlan:
+        return cls(jvm, jdf.queryExecution().optimizedPlan())
 
     def jnode(self, path: tuple[int, ...]) -> Any:
         """The JVM's plan node at a path of child indexes."""
@@ -73,13 +74,13 @@ def output_fields(jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
     return tuple(fields)
 
 
-def _refuse_hopeless(jplan: Any) -> None:
+def _refuse_hopeless(jvm: Any, jplan: Any) -> None:
     """Two cheap looks before the expensive one, so that a query that is none of ours is hardly delayed.
 
     The plan's short text names every node, so a plan without the names of our shapes needs no JSON. A column called
     `Window [` only makes the look less cheap. And a LocalRelation writes a JSON entry for each row that it holds.
     """
-    text = str(jplan.toString())
+    text = plan_text(jvm, jplan)
     if not any(mark in text for mark in SHAPE_MARKS):
         raise Declined.because(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan")
     if "LocalRelation" in text:

@@ -27,6 +27,7 @@ PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFile
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
 HADOOP_SETTINGS = {"s3a": "fs.s3a.", "gs": "fs.gs.", "abfss": "fs.azure.", "hdfs": "dfs."}
 
+MANY_FILES = 200  # from here on, one call for a long text is faster than a call for each path
 ConfReader = Callable[[str, str], str]
 
 
@@ -186,7 +187,12 @@ def _conjuncts(condition: Node) -> Iterable[Node]:
 
 
 def _list_plain(source: _V1Source | _V2Source, jvm: Any) -> tuple[DataFile, ...]:
-    uris = [str(uri) for uri in source.location.inputFiles()]
+    found = source.location.inputFiles()
+    uris = (
+        [str(uri) for uri in found]
+        if len(found) < MANY_FILES
+        else str(jvm.java.lang.String.join("\n", found)).split("\n")
+    )
     if any(not _is_local(uri) for uri in uris):
         return _list_directories(source, [], [], jvm)
     return tuple(file for uri in uris if (file := _local_file(uri, ())) is not None)

@@ -1,0 +1,115 @@
+"""One small query of each kind, so that kernels are compiled before somebody waits for them.
+
+A kernel is compiled when it first meets arguments of new types, which takes 0.2 s, and is then in the cache folder for
+all processes that share it. `sundog doctor --warm-up` does that for what most queries need: for an image of a cluster's
+nodes, or after an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
+from sundog.expr.nodes import Column
+from sundog.expr.ordering import SortKey
+from sundog.kernels.compile import WarmUp, register_warmup, warm_up
+from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.topk import TopKOperator
+from sundog.operators.window.steps import WindowSteps
+from sundog.runtime.driver import DriverRuntime
+from sundog.runtime.flow import Flow
+from sundog.runtime.task import HeldBatches
+from sundog.runtime.window import window_flow
+
+_ROWS = 200
+_NUMBERS = ("tiny", "small", "int", "long", "float", "double")
+_TIMES = ("date", "time")
+
+
+def prepare_kernels() -> WarmUp:
+    """Compile or load what top-ks, windows and aggregates over the common types need."""
+    return warm_up()
+
+
+def _rows() -> pa.RecordBatch:
+    numbers = np.arange(_ROWS) * 7 % 50
+    return pa.record_batch(
+        {
+            "tiny": pa.array(numbers, pa.int8()),
+            "small": pa.array(numbers, pa.int16()),
+            "int": pa.array(numbers, pa.int32()),
+            "long": pa.array(numbers, pa.int64(), mask=numbers == 3),
+            "float": pa.array(numbers, pa.float32()),
+            "double": pa.array(numbers / 3, pa.float64()),
+            "date": pa.array(numbers, pa.int32()).cast(pa.date32()),
+            "time": pa.array(numbers, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "text": pa.array([f"text {number}" for number in numbers]),
+        }
+    )
+
+
+def _flow() -> tuple[Flow, DriverRuntime]:
+    runtime = DriverRuntime(1, 64 << 20)
+    return runtime.start([HeldBatches([_rows()])] * 2, "Scan"), runtime
+
+
+def _column(name: str) -> Column:
+    return Column(name, _rows().schema.field(name).type)
+
+
+@register_warmup
+def _group() -> None:
+    calls = tuple(_aggregates())
+    for names in (("long",), ("int",), ("small",), ("text",), ("long", "text"), ("int", "date"), ()):
+        for in_process in (True, False):
+            keys = tuple(NamedExpr(name, _column(name)) for name in names)
+            flow, _ = _flow()
+            for phase in aggregate_phases(keys, calls, 2, in_process=in_process):
+                flow = flow.then(phase.operator)
+                flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
+            flow.collect()
+
+
+def _aggregates() -> Iterator[AggregateCall]:
+    yield AggregateCall("count", "count", (), pa.int64())
+    for name in _NUMBERS:
+        column = _column(name)
+        floating = pa.types.is_floating(column.dtype)
+        yield AggregateCall(f"sum {name}", "sum", (column,), pa.float64() if floating else pa.int64())
+        yield AggregateCall(f"avg {name}", "avg", (column,), pa.float64())
+    for name in (*_NUMBERS, *_TIMES, "text"):
+        for function in ("min", "max"):
+            yield AggregateCall(f"{function} {name}", function, (_column(name),), _column(name).dtype)
+
+
+@register_warmup
+def _slide() -> None:
+    here, before = Bound(BoundKind.CURRENT_ROW), Bound(BoundKind.OFFSET, -2)
+    for name in ("int", "long", "double", "time"):
+        bounded = Frame("range", Bound(BoundKind.OFFSET, -2, "us" if name == "time" else None), here)
+        running = Frame("range", Bound(BoundKind.UNBOUNDED_PRECEDING), here)
+        for frame in (bounded, running, Frame("rows", before, here)):
+            flow, runtime = _flow()
+            order = (SortKey(_column(name)),)
+            steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (), order)
+            window_flow(steps, flow, None, 2, runtime, {}).collect()
+
+
+def _window_calls(frame: Frame) -> Iterator[WindowCall]:
+    yield WindowCall("count", "count", (_column("long"),), pa.int64(), frame)
+    for name in _NUMBERS:
+        column = _column(name)
+        floating = pa.types.is_floating(column.dtype)
+        yield WindowCall(f"sum {name}", "sum", (column,), pa.float64() if floating else pa.int64(), frame)
+        for function in ("min", "max"):
+            yield WindowCall(f"{function} {name}", function, (column,), column.dtype, frame)
+
+
+@register_warmup
+def _best() -> None:
+    for name in (*_NUMBERS, *_TIMES, "text"):
+        flow, _ = _flow()
+        flow.then(TopKOperator(_rows().schema, (SortKey(_column(name)), SortKey(_column("long"))), 10)).collect()
