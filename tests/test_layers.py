@@ -45,7 +45,14 @@ LAYERS = {
     "runtime": layer(
         "plan", "operators", "parquet", "expr", "front.support", "report.details", packages="numpy pyarrow"
     ),
-    "report": layer("front.support", "plan", "operators.base", packages="pyarrow jinja2 markupsafe"),
+    "report": layer(
+        "front.support",
+        "front.catalyst_expr",
+        "front.shapes",
+        "plan",
+        "operators.base",
+        packages="pyarrow jinja2 markupsafe",
+    ),
 }
 BASE_PACKAGES = {"numpy", "pyarrow"}
 

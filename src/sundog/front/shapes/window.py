@@ -54,6 +54,7 @@ PLACES = {
     "PercentRank": ("percent_rank", pa.float64()),
     "CumeDist": ("cume_dist", pa.float64()),
 }
+SHIFTS = {"Lag": "lag", "Lead": "lead", "NthValue": "nth_value"}
 _STATISTICS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp"})
 _VALUES = frozenset({"min", "max", "first", "last"})
 _BOUNDS = {
@@ -156,13 +157,13 @@ class _Reader:
             function, dtype = PLACES[node.name]
             args = tuple(translate(arg, self.scope) for arg in node.children) if function == "ntile" else ()
             return WindowCall(name, function, args, dtype, frame)
-        if node.name in ("Lag", "Lead", "NthValue"):
+        if node.name in SHIFTS:
             return self._offset_function(node, name, frame)
         raise Declined.because(Code.FUNCTION, f"{node.name} is not computed over frames", node.name)
 
     def _offset_function(self, node: Node, name: str, frame: Frame) -> WindowCall:
         args = [translate(arg, self.scope) for arg in node.children]
-        function = {"Lag": "lag", "Lead": "lead", "NthValue": "nth_value"}[node.name]
+        function = SHIFTS[node.name]
         if len(args) < 2 or not isinstance(args[1], Literal) or args[1].value is None:
             raise Declined.because(Code.PLAN_VERSION, f"{function} by what is not a constant", node.name)
         if len(args) > 2 and isinstance(args[2], Literal) and args[2].value is None:

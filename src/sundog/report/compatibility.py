@@ -1,0 +1,71 @@
+"""`docs/compatibility.md`: what is exact, what may differ, what stays on Spark; the lists come from the tables that decide."""
+
+from __future__ import annotations
+
+from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS
+from sundog.front.shapes.aggregate import FUNCTIONS
+from sundog.front.shapes.window import AGGREGATES, PLACES, SHIFTS
+
+_EXACT = """\
+Spark is the oracle: sundog returns an answer that plain Spark would have returned, or leaves the query to Spark and says why
+(`sundog.explain(df)`, `Run.fallback_reasons`; every code is in [fallback-reasons](reference/fallback-reasons.md)).
+
+## Exact
+
+- **Rows, types, order, nulls.** Spark's order everywhere: NaN above all values and equal to itself, -0.0 equal to 0.0,
+  strings by bytes, NULLS FIRST/LAST as written. A result has Spark's Python types, by pyspark's own conversions.
+- **Errors.** If a query fails while sundog runs it (a division by zero, an overflow under ANSI, a vanished file), Spark
+  runs it instead and raises its own error. A projection that can raise is evaluated for every row for which Spark would
+  evaluate it; row groups are then skipped only where their statistics prove that nothing in them can raise.
+- **Files.** Spark's own listing and partition pruning; columns by Spark's schema, with the widenings its reader allows; a
+  file that was rewritten is read anew; `ignoreMissingFiles` and `ignoreCorruptFiles` as in Spark.
+
+## Where Spark itself is free, sundog may choose differently
+
+- **Ties.** Rows that tie in all sort keys of a top-k, or in the order key of `row_number`, `lag`, ROWS frames, `first`:
+  Spark's choice depends on its partitions. sundog takes them in file order.
+- **Sums of doubles.** The last bits depend on the order of addition, in Spark from run to run. Frames are added up without
+  cancellation: a sliding sum over `1e16, 1, -1e16` is what a fresh sum of each frame would be.
+- **WHERE on floats.** With Parquet filter pushdown Spark itself loses NaN rows of some files; sundog answers as SQL says.
+- **LIMIT without ORDER BY.** Any rows may come, and they may be others than Spark's.
+
+## Stays on Spark
+
+- Sources that are not Parquet files (a window without PARTITION BY is taken over any source), streaming, Spark Connect.
+- Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns; columns with defaults for old
+  files; hidden metadata columns.
+- Windows with PARTITION BY (Spark runs them in parallel); frames whose bounds could leave the order key's type; calendar
+  intervals on zoned timestamps where clocks change.
+- UDFs, nondeterministic expressions, and every function, expression, cast or plan node that is not in the lists below."""
+
+_AGGREGATES = """\
+## Aggregates
+
+Each with FILTER, `count`, `sum` and `avg` also with DISTINCT; `try_sum` and `try_avg`; `bool_and`, `bool_or`, `any_value` and
+`count_if` are others of them to Catalyst. ROLLUP, CUBE and GROUPING SETS as Catalyst expands them."""
+
+_WINDOWS = """\
+## Window functions without PARTITION BY
+
+Aggregates over RANGE and ROWS frames, bounded or not, with FILTER and IGNORE NULLS; functions of a row's place; shifts."""
+
+_EXPRESSIONS = "## Expressions\n\nBy Catalyst's names, as `EXPLAIN EXTENDED` shows them."
+
+
+def compatibility_parts() -> list[str]:
+    """The page below its title."""
+    over_frames = [*AGGREGATES.values(), *(name for name, _ in PLACES.values()), *SHIFTS.values()]
+    expressions = "\n".join(f"- `{name}`: {doc}" for name, doc in sorted(SUPPORTED_EXPRESSIONS.items()))
+    return [
+        _EXACT,
+        _AGGREGATES,
+        _names(sorted(function.name for function in FUNCTIONS.values())),
+        _WINDOWS,
+        _names(sorted(set(over_frames))),
+        _EXPRESSIONS,
+        expressions,
+    ]
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
