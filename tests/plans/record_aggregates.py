@@ -63,7 +63,7 @@ def main() -> None:
         spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
         entries = []
         for sql in QUERIES:
-            root = CatalystPlan.of(spark.sql(sql)._jdf).root
+            root = CatalystPlan.of(spark._jvm, spark.sql(sql)._jdf).root
             entries.append({"sql": sql, "node": dump(next(node for node in root.walk() if node.name == "Aggregate"))})
         text = re.sub(r'"jvmId": "[^"]+"', '"jvmId": "jvm"', json.dumps(entries, indent=1, ensure_ascii=False))
         (folder / "aggregates.json").write_text(text + "\n")

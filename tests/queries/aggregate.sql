@@ -57,4 +57,8 @@ SELECT e.grp, e.c, n.s FROM (SELECT grp, count(*) c FROM events GROUP BY grp) e 
 -- expect: fallback FUNCTION
 SELECT grp, percentile(num, 0.5) p FROM events GROUP BY grp;
 -- expect: fallback FUNCTION
-SELECT grp, sort_array(collect_list(num)) l FROM events GROUP BY grp
+SELECT grp, sort_array(collect_list(num)) l FROM events GROUP BY grp;
+-- expect: accelerated
+SELECT d, power(d, 2) p, power(count(*), 2) q FROM events GROUP BY d;
+-- expect: fallback UNKNOWN_EXPRESSION
+SELECT grp, power(count(*), 3) p FROM events GROUP BY grp;

@@ -415,6 +415,14 @@ def _abs(node: Node, scope: Scope) -> Expr:
     return Abs(child, child.dtype, _fails(node, "failOnError", True))
 
 
+def _power(node: Node, scope: Scope) -> Expr:
+    """Squares, which Java multiplies out. Of other powers the last bit is the mathematical library's own."""
+    base, exponent = _children(node, scope, 2)
+    if not (pa.types.is_float64(base.dtype) and isinstance(exponent, Literal) and exponent.value == 2.0):
+        raise Declined.because(Code.UNKNOWN_EXPRESSION, "powers other than squares depend on the library", node.name)
+    return Arith(ArithOp.MUL, base, base, base.dtype)
+
+
 def _check_overflow(node: Node, scope: Scope) -> Expr:
     (child,) = _children(node, scope, 1)
     dtype = type_of(node["dataType"], node.name)
@@ -679,6 +687,7 @@ _TABLE: dict[str, _Entry] = {
     "Divide": _Entry(_arithmetic(ArithOp.DIV), "`a / b`, `try_divide` of numbers"),
     "IntegralDivide": _Entry(_arithmetic(ArithOp.INT_DIV), "`a div b` of numbers"),
     "Remainder": _Entry(_arithmetic(ArithOp.MOD), "`a % b`, `try_mod` of numbers"),
+    "Pow": _Entry(_power, "`power(a, 2)`"),
     "UnaryMinus": _Entry(_negate, "`-a` of a number"),
     "Abs": _Entry(_abs, "`abs(a)` of a number"),
     "CheckOverflow": _Entry(_check_overflow, "Catalyst's check on a decimal result"),

@@ -38,7 +38,7 @@ def merge_moments_by_group(
 
 @kernel
 def merge_comoments_by_group(ids: Any, valid: Any, sets: Any, states: Any) -> None:
-    """The same for pairs. Columns of both arrays: count, mean of x, mean of y, co-moment, moment of x, moment of y."""
+    """Merge sets of pairs. Columns of both arrays: count, mean of x, mean of y, co-moment, moment of x, moment of y."""
     for row in range(ids.size):
         added = sets[row, 0] if valid.size == 0 or valid[row] != 0 else 0.0
         if added == 0.0:
@@ -58,3 +58,30 @@ def merge_comoments_by_group(ids: Any, valid: Any, sets: Any, states: Any) -> No
             states[group, 3] += sets[row, 3] + delta_x * share_y * held * added
             states[group, 4] += sets[row, 4] + delta_x * share_x * held * added
             states[group, 5] += sets[row, 5] + delta_y * share_y * held * added
+
+
+@kernel
+def add_comoments_by_group(ids: Any, valid: Any, x: Any, y: Any, states: Any) -> None:
+    """The same for rows, which are sets of one: no array of sets need be made of them."""
+    for row in range(ids.size):
+        if valid.size != 0 and valid[row] == 0:
+            continue
+        group = ids[row]
+        held = states[group, 0]
+        total = held + 1.0
+        states[group, 0] = total
+        own_x, own_y = x[row] - x[row], y[row] - y[row]  # NaN for an infinity
+        if held == 0.0:
+            states[group, 1] = x[row]
+            states[group, 2] = y[row]
+            states[group, 3] = own_x + own_y
+            states[group, 4] = own_x
+            states[group, 5] = own_y
+        else:
+            delta_x, delta_y = x[row] - states[group, 1], y[row] - states[group, 2]
+            share_x, share_y = delta_x / total, delta_y / total
+            states[group, 1] += share_x
+            states[group, 2] += share_y
+            states[group, 3] += own_x + own_y + delta_x * share_y * held
+            states[group, 4] += own_x + delta_x * share_x * held
+            states[group, 5] += own_y + delta_y * share_y * held

@@ -97,7 +97,7 @@ def child_batches(node: Node, scope: Scope) -> tuple[list[pa.RecordBatch], Scope
 
 
 def run_sql(frame: Any, setup: Setup) -> pa.Table:
-    root = CatalystPlan.of(frame._jdf).root
+    root = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf).root
     above = []
     while root.name == "Project":
         above.append(root["projectList"])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall
-from sundog.kernels.by_group_moments import merge_comoments_by_group, merge_moments_by_group
+from sundog.kernels.by_group_moments import add_comoments_by_group, merge_comoments_by_group, merge_moments_by_group
 from sundog.operators.aggregate.accumulator import Accumulator, as_floats, counted, grown, mask_of
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.vectors import NO_MASK, Bytes, Vector
@@ -102,10 +102,10 @@ class Covariance(Accumulator):
         return sets
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        length, x, y = args[0].length, as_floats(args[0]), as_floats(args[1])
-        own_x, own_y = _spread(x), _spread(y)
-        columns = [_ones(counted(args, rows), length), x, y, own_x + own_y, own_x, own_y]
-        self._merge(self._sets(columns, length), groups)
+        self.groups = groups.count
+        self._states = grown(self._states, groups.count, 0.0)
+        x, y = as_floats(args[0]), as_floats(args[1])
+        add_comoments_by_group(groups.ids, mask_of(counted(args, rows)), x, y, self._states)
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
         self._merge(self._sets([as_floats(state) for state in states], states[0].length), groups)
