@@ -23,6 +23,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -102,6 +103,10 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
         return planned if parts else None
     except Declined as declined:
         run.decline(*declined.reasons)
+        return None
+    except Py4JError as error:  # another Spark has other methods; if the query itself is at fault, Spark will say so
+        log.info("sundog cannot read the plan", exc_info=error)
+        run.decline(Reason(Code.PLAN_VERSION, f"reading the plan failed: {str(error).splitlines()[0][:200]}"))
         return None
     finally:
         run.planning_seconds += perf_counter() - started

@@ -13,6 +13,7 @@ import pytest
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
 from sundog.runtime.flow import Runtime
+from sundog.runtime.progress import ProgressSink
 from sundog.runtime.spark import SparkRuntime, unwrap_worker_error
 from tests.runtime.toys import SCHEMA, FailAt, Modulo, Numbers, Sum
 
@@ -24,6 +25,23 @@ def runtime(request: pytest.FixtureRequest) -> Runtime:
     if request.param == "driver":
         return DriverRuntime(2, 1 << 20)
     return SparkRuntime(request.getfixturevalue("spark"), 1 << 20)
+
+
+class Told(ProgressSink):
+    """Remembers what it was told: the labels of stages, with the tasks of each that are done."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int]] = []
+        self.done = 0
+
+    def start(self, label: str, tasks: int) -> None:
+        self.stages.append((label, tasks))
+
+    def advance(self, count: int = 1) -> None:
+        self.done += count
+
+    def finish(self) -> None:
+        pass
 
 
 def numbers(batches: list[pa.RecordBatch]) -> list[int]:
@@ -48,6 +66,16 @@ def test_operators_run_before_and_after_an_exchange(runtime: Runtime) -> None:
     flow = runtime.start(SOURCES, "scan").exchange(Modulo(4)).then(Sum())
     assert numbers(flow.collect()) == [sum(range(m, 100, 4)) for m in range(4)]
     assert numbers(runtime.start(SOURCES, "scan").then(Sum()).gather().then(Sum()).collect()) == [4950]
+
+
+def test_stages_report_their_progress(runtime: Runtime) -> None:
+    runtime.progress = told = Told()
+    runtime.start(SOURCES, "scan").exchange(Modulo(2)).then(Sum()).collect()
+    if runtime.name == "driver":
+        assert told.stages == [("scan", 3), ("Modulo", 2)]
+        assert told.done == 5
+    else:
+        assert told.stages[0] == ("Modulo", 0), "of Spark's tasks nobody knows the number at the start"
 
 
 def test_metrics_of_all_tasks_arrive(runtime: Runtime) -> None:
@@ -92,3 +120,16 @@ def test_blocks_round_trip_and_respect_the_size() -> None:
 def test_an_error_without_our_mark_is_left_alone() -> None:
     error: Any = RuntimeError("something else")
     assert unwrap_worker_error(error) is error
+
+
+@pytest.mark.spark
+def test_a_task_that_runs_again_later_is_not_counted_twice(spark: Any) -> None:
+    runtime = SparkRuntime(spark, 1 << 20)
+    held = runtime.start(SOURCES, "scan").hold()
+    held.collect()
+    assert runtime.metrics.get("input_rows") == 100
+    for frame in runtime.held:
+        frame.unpersist(blocking=True)  # as if its executor was lost
+    held.collect()
+    assert runtime.metrics.get("input_rows") == 100
+    runtime.release()

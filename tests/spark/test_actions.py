@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import sundog
+from sundog.runtime.progress import ProgressSink
 from tests.oracle.tables import events, write_files
 
 pytestmark = pytest.mark.spark
@@ -223,3 +224,39 @@ def test_a_connect_session_gets_a_clear_error() -> None:
 
     with pytest.raises(sundog.UnsupportedSessionError, match="Spark Connect"):
         sundog.enable(ConnectSession())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("placement", ["driver", "executors"])
+@pytest.mark.parametrize("sql", [WHOLE, SUBTREE], ids=["whole", "subtree"])
+def test_an_action_reports_its_progress_and_its_end(
+    session: Any, sql: str, placement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    class Told(ProgressSink):
+        def start(self, label: str, tasks: int) -> None:
+            told.append(label)
+
+        def advance(self, count: int = 1) -> None:
+            pass
+
+        def finish(self) -> None:
+            told.append("end")
+
+    monkeypatch.setattr("sundog.session.progress_sink", lambda enabled: Told())
+    session.conf.set("spark.sundog.placement", placement)
+    session.sql(sql).collect()
+    assert len(told) > 1
+    assert told[-1] == "end"
+
+
+def test_a_plan_of_another_spark_is_left_to_it(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(jvm: Any, jplan: Any) -> str:
+        return str(jplan.methodThatThisSparkDoesNotHave())
+
+    monkeypatch.setattr("sundog.front.jvm.plan_json", other)
+    rows = session.sql(WHOLE).collect()
+    assert len(rows) == 40
+    run = sundog.last_run()
+    assert not run.accelerated
+    assert any(reason.startswith("PLAN_VERSION") for reason in run.fallback_reasons), run.fallback_reasons

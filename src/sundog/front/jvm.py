@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_fields import complete, is_incomplete
-from sundog.front.large_text import plan_json, plan_text
+from sundog.front.large_text import plan_json
 from sundog.front.support import Code, Declined
 from sundog.types import arrow_type
 
 LOCAL_ROWS_IN_JSON = 1000
-SHAPE_MARKS = ("GlobalLimit ", "Aggregate [", "Window [")
+SHAPE_PATTERNS = ("LIMIT", "AGGREGATE", "WINDOW")
 
 
 class CatalystPlan:
@@ -77,13 +77,13 @@ def output_fields(jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
 def _refuse_hopeless(jvm: Any, jplan: Any) -> None:
     """Two cheap looks before the expensive one, so that a query that is none of ours is hardly delayed.
 
-    The plan's short text names every node, so a plan without the names of our shapes needs no JSON. A column called
-    `Window [` only makes the look less cheap. And a LocalRelation writes a JSON entry for each row that it holds.
+    A plan knows which patterns are in it, so one without our shapes needs no JSON. And a LocalRelation writes a JSON
+    entry for each row that it holds.
     """
-    text = plan_text(jvm, jplan)
-    if not any(mark in text for mark in SHAPE_MARKS):
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    if not any(jplan.containsPattern(getattr(patterns, shape)()) for shape in SHAPE_PATTERNS):
         raise Declined.because(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan")
-    if "LocalRelation" in text:
+    if jplan.containsPattern(patterns.LOCAL_RELATION()):
         leaves = jplan.collectLeaves()
         for index in range(leaves.size()):
             leaf = leaves.apply(index)

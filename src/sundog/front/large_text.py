@@ -17,47 +17,39 @@ from weakref import WeakKeyDictionary
 from py4j.protocol import Py4JError
 
 _PIECE = 4000  # characters; at most three bytes each in UTF-8 for all but rare ones
-_functions: WeakKeyDictionary[Any, dict[str, Any] | None] = WeakKeyDictionary()
+_functions: WeakKeyDictionary[Any, tuple[Any, Any] | None] = WeakKeyDictionary()
 log = logging.getLogger("sundog")
 
 
 def plan_json(jvm: Any, jplan: Any) -> str:
     """`jplan.toJSON()`."""
-    return _text(jvm, jplan, "toJSON")
-
-
-def plan_text(jvm: Any, jplan: Any) -> str:
-    """`jplan.toString()`."""
-    return _text(jvm, jplan, "toString")
-
-
-def _text(jvm: Any, jplan: Any, method: str) -> str:
     if jvm not in _functions:
         _functions[jvm] = _make_functions(jvm)
     functions = _functions[jvm]
     if functions is None:
-        return str(getattr(jplan, method)())
-    matcher = jvm.java.util.Optional.of(jplan).map(functions[method]).map(functions["pieces"]).get()
+        return str(jplan.toJSON())
+    to_json, in_pieces = functions
+    matcher = jvm.java.util.Optional.of(jplan).map(to_json).map(in_pieces).get()
     pieces = []
     while matcher.find():
         pieces.append(matcher.group())
     return "".join(pieces)
 
 
-def _make_functions(jvm: Any) -> dict[str, Any] | None:
-    """From a TreeNode to its texts, and from a text to a matcher of its pieces; None where this JVM does not let us."""
+def _make_functions(jvm: Any) -> tuple[Any, Any] | None:
+    """From a TreeNode to its JSON, and from a text to a matcher of its pieces; None where this JVM does not let us."""
     invoke, of_name = jvm.java.lang.invoke, jvm.java.lang.Class.forName
     try:
         lookup = invoke.MethodHandles.publicLookup()
         returns_text = invoke.MethodType.methodType(of_name("java.lang.String"))
         tree_node = of_name("org.apache.spark.sql.catalyst.trees.TreeNode")
-        handles = {name: lookup.findVirtual(tree_node, name, returns_text) for name in ("toJSON", "toString")}
+        to_json = lookup.findVirtual(tree_node, "toJSON", returns_text)
         pieces = jvm.java.util.regex.Pattern.compile(f"(?s).{{1,{_PIECE}}}")
         matches = invoke.MethodType.methodType(of_name("java.util.regex.Matcher"), of_name("java.lang.CharSequence"))
-        handles["pieces"] = lookup.bind(pieces, "matcher", matches)
+        in_pieces = lookup.bind(pieces, "matcher", matches)
         function = of_name("java.util.function.Function")
         as_function = invoke.MethodHandleProxies.asInterfaceInstance
-        return {name: as_function(function, handle) for name, handle in handles.items()}
+        return as_function(function, to_json), as_function(function, in_pieces)
     except Py4JError as error:
         log.info("long plans are read in one piece, which takes 40 ms longer: %s", error)
         return None

@@ -112,7 +112,9 @@ class Execution:
 
     @property
     def _may_stop_early(self) -> bool:
-        return any(isinstance(node, LimitAny) for node in walk(self.plan))
+        """Whether a limit above a window may have enough before the window has given out all its rows."""
+        limits = [node for node in walk(self.plan) if isinstance(node, LimitAny)]
+        return any(isinstance(node, ParallelWindow) for limit in limits for node in walk(limit))
 
 
 def execute(

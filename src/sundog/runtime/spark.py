@@ -16,7 +16,7 @@ import os
 import pickle
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -30,7 +30,7 @@ from pyspark.sql.pandas.conversion import PandasConversionMixin
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from sundog.metrics import Metrics
+from sundog.metrics import METRICS, Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskContext
 from sundog.runtime.driver import DriverRuntime
@@ -183,6 +183,7 @@ class SparkRuntime(Runtime):
         self.block_bytes = block_bytes
         self.accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
         self.held: list[DataFrame] = []
+        self._reported: StageMetrics = {}
         self._stage_labels: list[str] = []
         self._stage_tasks: list[int | None] = []
 
@@ -211,8 +212,10 @@ class SparkRuntime(Runtime):
         reported: StageMetrics = self.accumulator.value
         by_stage: dict[int, Metrics] = {}
         tasks: dict[int, int] = {}
-        for (stage, _), values in sorted(reported.items()):
-            by_stage.setdefault(stage, Metrics()).merge(values)
+        for task, values in sorted(reported.items()):
+            stage, _ = task
+            by_stage.setdefault(stage, Metrics()).merge(news_of(values, self._reported.get(task, {})))
+            self._reported[task] = values
             tasks[stage] = tasks.get(stage, 0) + 1
         for stage, metrics in by_stage.items():
             metrics.add("stages")
@@ -222,6 +225,13 @@ class SparkRuntime(Runtime):
         self.accumulator.value = {}
         last = len(self._stage_labels) - 1
         return last in tasks and tasks[last] == self._stage_tasks[last]
+
+
+def news_of(values: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:
+    """What a task reports beyond what it reported before: one whose output was lost has run, and counted, again."""
+    return {
+        name: value if METRICS[name].merge_with_max else value - known.get(name, 0) for name, value in values.items()
+    }
 
 
 def session_for_blocks(session: SparkSession) -> SparkSession:
