@@ -67,6 +67,7 @@ GROUPS: dict[str, list[str]] = {
         "i + 1", "l - 1", "b * b", "d / 2", "l / i", "l div 2", "i % 3", "try_add(i, 1)", "try_divide(l, 2)",
         "try_mod(l, 2)", "try_subtract(dc, dc)", "-i", "abs(l)", "-dc", "dc + dc", "dc * dd", "dc / dc", "dc % dc",
         "dc div 2", "dd div dd", "dd % cast(0.1 as decimal(38,38))", "f + d", "i + dc", "d % 0.5", "abs(d)", "positive(i)", "-dd", "abs(dd)",
+        "power(d, 2)", "power(i, 2)", "power(d, 3)", "power(d, d)",
     ],
     "casts": [
         "cast(i as bigint)", "cast(l as int)", "try_cast(l as tinyint)", "cast(i as double)", "cast(d as int)",
