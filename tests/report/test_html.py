@@ -315,7 +315,7 @@ def test_ranges_whose_halo_is_known_for_all_together_only() -> None:
     page = page_of(run)
     assert page.bars()[0].attributes["aria-label"] == "range 1: 0 to 5, about 7 rows of its own, borrowed up to 6"
     assert len(page.all("rect", "k-halo")) == 2 + 1, "on the key axis, and in the legend; not among the counted rows"
-    assert "estimated from the sample" in page.text
+    assert "estimated from a sample, not counted" in page.text
 
 
 def test_aggregate_shows_the_reduction_of_each_phase() -> None:

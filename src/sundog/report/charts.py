@@ -461,7 +461,7 @@ def _range_note(details: WindowDetails, drawn: Sequence[RangeMark], points: Sequ
     if any(each.borrows for each in drawn):
         notes.append("Halos are drawn wide enough to be seen; most are thinner than that.")
     if details.is_estimate:
-        notes.append("The rows of each range are estimated from the sample that the cut points came from.")
+        notes.append(f"The rows of each range are estimated from {details.cut_by or 'a sample'}, not counted.")
     if details.scale == "rank" and points:
         notes.append("Keys stand in order, not to scale.")
     return " ".join(notes)

@@ -112,7 +112,7 @@ class WindowDetails:
 
     `cut_by` says where the cut points came from ("row-group statistics", "a sample of the key"). `moved_by` says how rows
     reached their range ("reading them straight from the files", "an exchange"). `is_estimate`: rows of each range are
-    what the sample promised, not counted.
+    what `cut_by` promised, not counted.
     """
 
     order: str
