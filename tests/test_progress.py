@@ -98,7 +98,8 @@ def test_no_task_is_lost_between_threads() -> None:
     assert sink.done == 4000
 
 
-def test_terminal_shows_stage_and_tasks_and_cleans_up() -> None:
+def test_terminal_shows_stage_and_tasks_and_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # whatever the tests run in
     stream = io.StringIO()
     sink = TerminalProgress(stream, show_after=0.01)
     sink.start("TopK [round] 2", 8)
