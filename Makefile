@@ -5,7 +5,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-UNIT := not spark and not slow and not browser
+UNIT := not spark and not slow and not long and not browser
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench docs clean

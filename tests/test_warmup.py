@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 WARM_UP = """
 import json
 from sundog.warmup import prepare_kernels
@@ -16,6 +18,7 @@ print(json.dumps([done.compiled, done.loaded]))
 """
 
 
+@pytest.mark.long
 def test_a_second_process_finds_all_kernels_in_the_cache(tmp_path: Path) -> None:
     environment = os.environ | {"SUNDOG_CACHE_DIR": str(tmp_path)}
     counts = []
