@@ -119,3 +119,32 @@ def test_a_lost_row_is_an_error_and_never_an_answer(session: Any, table: str, mo
     monkeypatch.setattr(HaloDrop, "run", losing)
     with pytest.raises(InternalError, match=f"{ROWS} rows went into windows and {ROWS - 1} came out"):
         session.sql(f"SELECT id, {CALLS['range']} AS w FROM {table}").toArrow()
+
+
+@pytest.mark.parametrize("table", ["clustered", "scattered"])
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("around", ["coalesce", "union"])
+def test_a_window_in_a_plan_whose_tasks_are_not_its_partitions(
+    session: Any, table: str, call: str, around: str
+) -> None:
+    """Under `coalesce` one task computes several ranges; beside a union's other side they have other numbers."""
+    session.conf.set("spark.sundog.placement", "executors")
+
+    def rows() -> list[Any]:
+        windowed = session.sql(f"SELECT id, {CALLS[call]} AS w FROM {table}")
+        if around == "coalesce":
+            frame = windowed.coalesce(1).selectExpr("id", "w", "spark_partition_id() AS p")
+        else:
+            frame = session.sql(f"SELECT id, CAST(v AS BIGINT) AS w FROM {table} WHERE v > 500").union(windowed)
+        return sorted(map(repr, frame.collect()))
+
+    ours = rows()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert run.metrics["window_input_rows"] == run.metrics["window_rows"] == ROWS
+    session.conf.set("spark.sundog.enabled", "false")
+    try:
+        theirs = rows()
+    finally:
+        session.conf.set("spark.sundog.enabled", "true")
+    assert ours == theirs

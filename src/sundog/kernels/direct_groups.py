@@ -40,19 +40,25 @@ def add_slots(values: Any, valid: Any, low: int, stride: int, null_slot: int, sl
             slots[row] += null_slot * stride
 
 
+@kernel(inline=True)
+def _group_of(slot: int, row: int, groups: int, table: Any, founders: Any) -> int:
+    """The number of the slot's group; `groups`, the next free one, if this row founds it."""
+    group = table[slot]
+    if group >= 0:
+        return group
+    table[slot] = groups
+    founders[groups] = row
+    return groups
+
+
 @kernel
 def number_slots(slots: Any, table: Any, ids: Any, founders: Any) -> int:
     """Number the slots that occur 0, 1, 2, ... in order of appearance. `table` starts as -1 everywhere."""
     groups = 0
     for row in range(slots.size):
-        slot = slots[row]
-        group = table[slot]
-        if group < 0:
-            group = groups
-            table[slot] = group
-            founders[group] = row
-            groups += 1
+        group = _group_of(slots[row], row, groups, table, founders)
         ids[row] = group
+        groups = max(groups, group + 1)
     return groups
 
 
@@ -62,11 +68,7 @@ def number_values(values: Any, valid: Any, low: int, null_slot: int, table: Any,
     groups = 0
     for row in range(values.size):
         slot = np.int64(values[row]) - low if valid.size == 0 or valid[row] != 0 else null_slot
-        group = table[slot]
-        if group < 0:
-            group = groups
-            table[slot] = group
-            founders[group] = row
-            groups += 1
+        group = _group_of(slot, row, groups, table, founders)
         ids[row] = group
+        groups = max(groups, group + 1)
     return groups

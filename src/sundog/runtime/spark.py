@@ -1,5 +1,9 @@
 """Runs tasks on Spark's executors: each stage is a `mapInArrow`, each exchange a `repartitionById` of Arrow blocks.
 
+A stage knows which partition it computes from its input: the number of its source, or the address on its blocks. Spark's
+own partition id is that of the task, and under a `coalesce` or a union of the user's one task computes several
+partitions, or has a number that counts those of others.
+
 Spark owns scheduling, retries, speculation, shuffle and locality. A stage function holds nothing between tasks, so a
 repeated task simply does its work again. Its metrics travel in an accumulator keyed by (stage, partition): a retry
 overwrites what the lost attempt said instead of adding to it.
@@ -18,6 +22,8 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,6 +36,7 @@ from pyspark.sql.pandas.conversion import PandasConversionMixin
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from sundog.errors import InternalError
 from sundog.metrics import METRICS, Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskContext
@@ -41,6 +48,7 @@ from sundog.runtime.task import BatchSource, Source, run_operators
 
 BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
+_TARGET, _SOURCE = 0, 1
 _ERROR_MARK = "SUNDOG-ERROR:"
 _COLLECTED_AT_MOST = 20_000
 
@@ -73,13 +81,16 @@ class _StageFunction:
     result_schema: pa.Schema | None  # the real columns for Spark, instead of blocks
     block_bytes: int
     task_memory_bytes: int
+    address: int  # the column of a block that says which partition it is in
     ordered: bool
     accumulator: Any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
-        spark_task = SparkTaskContext.get()
-        partition = spark_task.partitionId() if spark_task is not None else 0
+        incoming = iter(batches)
+        first = next(incoming, None)
+        partition = self._partition(first)
+        batches = incoming if first is None else chain([first], incoming)
         context = TaskContext(partition, Metrics(), MemoryBudget(self.task_memory_bytes), spill_root=spill_root)
         try:
             stream = run_operators(self._input(batches, context), self.operators, context)
@@ -95,6 +106,16 @@ class _StageFunction:
             spare_long_lived_objects()
             self.accumulator.add({(self.stage, partition): context.metrics.as_dict()})
 
+    def _partition(self, first: pa.RecordBatch | None) -> int:
+        """Which partition this is. One without rows, in a task of the user's, gets a number that no other has."""
+        task = SparkTaskContext.get()
+        number = task.partitionId() if task is not None else 0
+        if first is None:
+            return number if self.result_schema is None else -1 - number
+        if self.columns is not None:
+            return number
+        return int(first.column(0 if self.sources is not None else self.address)[0].as_py())
+
     def _input(self, batches: Iterable[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         if self.sources is not None:
             for batch in batches:
@@ -105,7 +126,7 @@ class _StageFunction:
                 context.metrics.add("input_rows", batch.num_rows)
                 yield _retyped(batch, self.columns)
         else:
-            yield from _read_blocks(batches, self.ordered)
+            yield from _read_blocks(batches, self.address, self.ordered)
 
     def _blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
@@ -136,15 +157,24 @@ def _int32s(*values: int) -> bytes:
     return b"".join(value.to_bytes(4, "little", signed=True) for value in values)
 
 
-def _read_blocks(batches: Iterable[pa.RecordBatch], ordered: bool) -> Iterator[pa.RecordBatch]:
+def _read_blocks(batches: Iterable[pa.RecordBatch], address: int, ordered: bool) -> Iterator[pa.RecordBatch]:
     """The batches in the blocks of this partition; in the order of the producing tasks if that matters."""
-    blocks = (
-        (source, block.as_buffer())
-        for batch in batches
-        for source, block in zip(batch.column(1).to_pylist(), batch.column(2), strict=True)
-    )
-    for _, block in sorted(blocks, key=lambda pair: pair[0]) if ordered else blocks:
+    blocks = _blocks_of(batches, address)
+    for _, block in sorted(blocks, key=itemgetter(0)) if ordered else blocks:
         yield from decode_block(block)
+
+
+def _blocks_of(batches: Iterable[pa.RecordBatch], address: int) -> Iterator[tuple[int, pa.Buffer]]:
+    """The source and the bytes of each block, all of which must be of one partition."""
+    partition = None
+    for batch in batches:
+        for target, source, block in zip(
+            batch.column(address).to_pylist(), batch.column(_SOURCE).to_pylist(), batch.column(2), strict=True
+        ):
+            if partition not in (None, target):
+                raise InternalError(f"blocks of partitions {partition} and {target} came to one task")
+            partition = target
+            yield source, block.as_buffer()
 
 
 def _as_result(stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -269,6 +299,7 @@ class _SparkFlow(Flow):
         operators: tuple[Operator, ...],
         label: str,
         tasks: int | None,  # None: as many as Spark makes of the frame
+        address: int = _TARGET,
         ordered: bool = False,
     ) -> None:
         self._runtime = runtime
@@ -278,25 +309,34 @@ class _SparkFlow(Flow):
         self._operators = operators
         self._label = label
         self._tasks = tasks
+        self._address = address
         self._ordered = ordered
 
     def then(self, *operators: Operator) -> Flow:
         chained = (*self._operators, *operators)
         return _SparkFlow(
-            self._runtime, self._frame, self._payloads, self._columns, chained, self._label, self._tasks, self._ordered
+            self._runtime,
+            self._frame,
+            self._payloads,
+            self._columns,
+            chained,
+            self._label,
+            self._tasks,
+            self._address,
+            self._ordered,
         )
 
     def exchange(self, partitioner: Partitioner) -> Flow:
         blocks = self._run(partitioner=partitioner)
         moved = blocks.repartitionById(partitioner.partitions, "pid")
         label, tasks, ordered = partitioner.describe(), partitioner.partitions, partitioner.ordered
-        return _SparkFlow(self._runtime, moved, (), None, (), label, tasks, ordered)
+        return _SparkFlow(self._runtime, moved, (), None, (), label, tasks, _TARGET, ordered)
 
     def hold(self) -> Flow:
         blocks = self._run()
         blocks.persist()
         self._runtime.held.append(blocks)
-        return _SparkFlow(self._runtime, blocks, (), None, (), self._label, self._tasks)
+        return _SparkFlow(self._runtime, blocks, (), None, (), self._label, self._tasks, _SOURCE)
 
     def gather(self) -> Flow:
         return on_driver(self._runtime, self.collect())
@@ -342,6 +382,7 @@ class _SparkFlow(Flow):
             result_schema=result_schema,
             block_bytes=runtime.block_bytes,
             task_memory_bytes=runtime.task_memory_bytes,
+            address=self._address,
             ordered=self._ordered,
             accumulator=runtime.accumulator,
         )
