@@ -41,7 +41,7 @@ def add_slots(values: Any, valid: Any, low: int, stride: int, null_slot: int, sl
 
 
 @kernel(inline=True)
-def _group_of(slot: int, row: int, groups: int, table: Any, founders: Any) -> int:
+def _group_of(slot: Any, row: int, groups: int, table: Any, founders: Any) -> Any:
     """The number of the slot's group; `groups`, the next free one, if this row founds it."""
     group = table[slot]
     if group >= 0:
