@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sundog.operators.limit import LimitOperator
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
 from sundog.runtime.flow import Runtime
 from sundog.runtime.progress import ProgressSink
 from sundog.runtime.spark import SparkRuntime, unwrap_worker_error
-from tests.runtime.toys import SCHEMA, FailAt, Modulo, Numbers, Sum
+from tests.runtime.toys import SCHEMA, FailAt, Modulo, Numbers, ProcessId, Sum
 
 SOURCES = [Numbers(0, 25), Numbers(25, 50), Numbers(50, 100)]
 
@@ -133,3 +134,12 @@ def test_a_task_that_runs_again_later_is_not_counted_twice(spark: Any) -> None:
     held.collect()
     assert runtime.metrics.get("input_rows") == 100
     runtime.release()
+
+
+@pytest.mark.spark
+def test_a_stage_that_has_enough_leaves_its_worker_to_the_next(spark: Any) -> None:
+    """Spark ends a worker that has not read its input to the end; the next task then waits for a new one."""
+    first = LimitOperator(SCHEMA, 1)
+    runtime = SparkRuntime(spark, 1 << 20)
+    workers = {n for _ in range(8) for n in numbers(runtime.start([ProcessId()], "scan").then(first).collect())}
+    assert len(workers) < 8

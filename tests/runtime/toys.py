@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,6 +28,15 @@ class Numbers:
             values = np.arange(low, min(low + self.step, self.stop))
             context.metrics.add("input_rows", len(values))
             yield pa.RecordBatch.from_arrays([pa.array(values)], schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """The id of the process that reads it, again and again."""
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        while True:
+            yield pa.RecordBatch.from_arrays([pa.array([os.getpid()])], schema=SCHEMA)
 
 
 @dataclass(frozen=True)
