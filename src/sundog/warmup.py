@@ -22,7 +22,7 @@ from sundog.operators.window.steps import WindowSteps
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow
 from sundog.runtime.task import HeldBatches
-from sundog.runtime.window import window_flow
+from sundog.runtime.window import sample_keys, window_over_exchange
 
 _ROWS = 200
 _NUMBERS = ("tiny", "small", "int", "long", "float", "double")
@@ -95,7 +95,8 @@ def _slide() -> None:
             flow, runtime = _flow()
             order = (SortKey(_column(name)),)
             steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (), order)
-            window_flow(steps, flow, None, 2, runtime, {}).collect()
+            rows = flow.hold()
+            window_over_exchange(steps, rows, sample_keys(steps, rows), 2, runtime, {}).collect()
 
 
 def _window_calls(frame: Frame) -> Iterator[WindowCall]:

@@ -52,6 +52,14 @@ def test_a_gap_ends_a_run(tmp_path):
     assert [run.row_groups for run in plan.split_runs()] == [(0, 1), (3, 4)]
 
 
+def test_a_thinned_plan_is_spread_over_what_is_left(files):
+    plan = plan_access(files, ("x",), at_least(15))
+    assert plan.rows() == 50
+    assert [(run.file, run.row_groups) for run in plan.thinned(2).split_runs(True)] == [(0, (2,)), (0, (4,))]
+    assert plan.thinned(2).rows() == 20
+    assert plan.thinned(3).split_runs() == plan.thinned(99).split_runs() == plan.split_runs()
+
+
 def test_the_plan_prints(files):
     assert str(plan_access(files, ("x",), at_least(15))) == (
         "a.parquet: 5 row groups -> [1] SCAN, [2..4] ALL_ROWS_MATCH\n"

@@ -13,8 +13,9 @@ from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import ranks_of
 from sundog.operators.context import TaskContext
+from sundog.operators.window.range_scan import RangeScans
 from sundog.operators.window.ranges import KeySample, SampleKeys, cut_ranges
-from sundog.operators.window.statistics_ranges import ranges_from_statistics
+from sundog.operators.window.statistics_ranges import RowGroupKeys, ranges_from_statistics
 from sundog.report.details import RangeMark, WindowDetails
 from sundog.report.html import Section, render_report
 from sundog.run import Run
@@ -114,8 +115,17 @@ def test_ranges_that_read_their_own_row_groups() -> None:
     rows, nulls = np.full(4, 1000, np.int64), np.zeros(4, np.int64)
     reads = ranges_from_statistics(lows, highs, rows, nulls, key, [frame.frame], 2)
     sample = KeySample.from_statistics(lows, highs, rows, nulls, key)
+    row_groups = RowGroupKeys.of_ranks(lows, highs, rows, nulls, key)
     assert reads is not None
     assert sample is not None
-    details = details_of_reads([frame], reads, sample.extremes)
+    assert row_groups is not None
+    scans = RangeScans(reads, (), sample.extremes, row_groups)
+    details = details_of_reads([frame], scans)
     assert [keys_of(mark) for mark in details.ranges] == [[None, "0", "39", None], ["35", "40", "79", None]]
     assert details.moved_by == "reading them straight from the files"
+    assert details.cut_by == "row-group statistics"
+    skewed = KeySample((pa.array([0, 10, 20, 30, 79], LONG),), np.full(5, 800, np.int64), sample.extremes)
+    details = details_of_reads([frame], scans.cut_by(skewed, [frame.frame], 2))
+    assert details.cut_by == "a sample of the key"
+    assert [keys_of(mark) for mark in details.ranges] == [[None, "0", "29", None], ["25", "30", "79", None]]
+    assert [mark.rows for mark in details.ranges] == [2400, 1600]

@@ -13,6 +13,7 @@ import pytest
 import sundog
 from sundog.errors import InternalError
 from sundog.operators.window.halo import HaloDrop
+from sundog.runtime.spark import SparkRuntime
 from tests.oracle.compare import assert_same
 
 pytestmark = pytest.mark.spark
@@ -52,16 +53,30 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sundog.runtime.execute.TASK_BYTES", 4096)
 
 
-@pytest.mark.parametrize("placement", ["driver", "executors"])
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were more ranges than could each read everything."""
+    monkeypatch.setattr(SparkRuntime, "most_read", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "placement", "way"),
+    [
+        ("clustered", "driver", "by row-group statistics"),
+        ("clustered", "executors", "by row-group statistics"),
+        ("scattered", "executors", "cut by a sample, about rows_read="),
+    ],
+)
 @pytest.mark.parametrize("where", ["", " WHERE v > 0"], ids=["all", "filtered"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_clustered_key_is_read_by_ranges(session: Any, call: str, where: str, placement: str) -> None:
+def test_ranges_read_their_own_rows(session: Any, call: str, where: str, table: str, placement: str, way: str) -> None:
     session.conf.set("spark.sundog.placement", placement)
-    query = f"SELECT id, t, v, {CALLS[call]} AS w FROM clustered{where}"
+    query = f"SELECT id, t, v, {CALLS[call]} AS w FROM {table}{where}"
     ours = session.sql(query).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
     assert "RangeRead: order=" in run.plan
+    assert way in run.plan
     assert run.metrics["ranges"] > 1
     assert "exchange_rows" not in run.metrics, "no row moved"
     assert run.metrics["input_rows"] == ROWS
@@ -74,6 +89,7 @@ def test_a_clustered_key_is_read_by_ranges(session: Any, call: str, where: str, 
     assert_same(ours, theirs, ordered=False)
 
 
+@pytest.mark.usefixtures("moved")
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_a_scattered_key_is_moved_and_explain_says_what_reading_would_cost(session: Any, placement: str) -> None:
     session.conf.set("spark.sundog.placement", placement)
@@ -85,7 +101,23 @@ def test_a_scattered_key_is_moved_and_explain_says_what_reading_would_cost(sessi
     run = sundog.last_run()
     assert run.metrics["exchange_rows"] == run.metrics["rows_routed"]
     assert run.metrics["input_rows"] == run.metrics["output_rows"] == ROWS
-    assert run.metrics["rows_read_again"] == ROWS, "for the sample"
+    assert 0 < run.metrics["rows_read_again"] < ROWS, "for a sample of some row groups"
+
+
+@pytest.mark.parametrize("placement", ["driver", "executors"])
+def test_a_skewed_key_gets_even_ranges(enabled: Any, tmp_path: Path, placement: str) -> None:
+    """Statistics know only the ends of a row group: where its rows lie between them, the sample says."""
+    keys = np.exp(np.random.default_rng(3).normal(0, 4, ROWS)).astype(np.int64)
+    pq.write_table(pa.table({"t": keys, "v": np.ones(ROWS, np.int64)}), tmp_path / "skewed.parquet", row_group_size=500)
+    enabled.conf.set("spark.sundog.placement", placement)
+    frame = enabled.read.parquet(str(tmp_path)).selectExpr(CALLS["range"])
+    frame.toArrow()
+    run = sundog.last_run()
+    assert run.metrics["output_rows"] == ROWS
+    (details,) = run.details["window"]
+    rows = [mark.rows for mark in details().ranges]
+    assert len(rows) > 1
+    assert max(rows) < 2 * ROWS / len(rows)
 
 
 def test_explain_shows_the_choice_before_anything_runs(session: Any) -> None:
@@ -121,14 +153,17 @@ def test_a_lost_row_is_an_error_and_never_an_answer(session: Any, table: str, mo
         session.sql(f"SELECT id, {CALLS['range']} AS w FROM {table}").toArrow()
 
 
-@pytest.mark.parametrize("table", ["clustered", "scattered"])
+@pytest.mark.parametrize("way", ["clustered", "scattered", "moved"])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("around", ["coalesce", "union"])
 def test_a_window_in_a_plan_whose_tasks_are_not_its_partitions(
-    session: Any, table: str, call: str, around: str
+    session: Any, way: str, call: str, around: str, request: pytest.FixtureRequest
 ) -> None:
     """Under `coalesce` one task computes several ranges; beside a union's other side they have other numbers."""
     session.conf.set("spark.sundog.placement", "executors")
+    table = "scattered" if way == "moved" else way
+    if way == "moved":
+        request.getfixturevalue("moved")
 
     def rows() -> list[Any]:
         windowed = session.sql(f"SELECT id, {CALLS[call]} AS w FROM {table}")

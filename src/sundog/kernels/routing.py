@@ -14,6 +14,7 @@ from sundog.kernels.compile import kernel
 
 Longs = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 
 @kernel
@@ -49,6 +50,34 @@ def widen_to_needs(
         lasts[row] = last
         copies += last - first
     return copies
+
+
+@kernel
+def keep_needed(
+    words: Longs,
+    valid: Flags,
+    owned: tuple[int, int],
+    needed: tuple[int, int],
+    takes_nulls: bool,
+    rows: Longs,
+    halo: Flags,
+) -> int:
+    """The rows that one range owns or needs, bounds inclusive, and which of them it only needs; returns how many.
+
+    `valid` is empty where there are no NULLs.
+    """
+    kept = 0
+    for row in range(len(words)):
+        word = words[row]
+        if valid.size == 0 or valid[row]:
+            is_owned = owned[0] <= word <= owned[1]
+            is_kept = is_owned or needed[0] <= word <= needed[1]
+        else:
+            is_owned = is_kept = takes_nulls
+        rows[kept] = row
+        halo[kept] = not is_owned
+        kept += is_kept
+    return kept
 
 
 @kernel

@@ -90,6 +90,19 @@ class ParquetAccessPlan:
         starts = np.flatnonzero(np.diff(owners)) + 1
         return [self.slices(runs[first:last]) for first, last in pairwise([0, *starts.tolist(), len(runs)])]
 
+    def thinned(self, row_groups: int) -> ParquetAccessPlan:
+        """At most about so many row groups of what is left to read, evenly spread over it."""
+        runs = self.split_runs(force_per_row_group=True)
+        step = max(len(runs) // row_groups, 1)
+        verdicts = [np.full_like(each, Verdict.SKIP) for each in self.verdicts]
+        for run in runs[step // 2 :: step]:
+            verdicts[run.file][run.row_groups[0]] = run.verdict
+        return replace(self, verdicts=tuple(verdicts))
+
+    def rows(self) -> int:
+        """Rows in what is left to read."""
+        return self._rows(self.split_runs())
+
     def slices(self, runs: Iterable[Run]) -> tuple[FileSlice, ...]:
         """The runs as picklable parts of files, those of one file together, in the order given."""
         gathered: dict[int, list[Run]] = {}

@@ -9,6 +9,7 @@ repartitioning, sort, window, halo drop.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import pyarrow as pa
 
@@ -166,6 +167,14 @@ class TwoPhaseAggregate(PhysicalPlan):
         ]
 
 
+class RangeWay(Enum):
+    """How rows get to the ranges of a window."""
+
+    READ = "each range reads the row groups that statistics show it to need"
+    SAMPLE_AND_READ = "the same, after a sample of the key has shown where to cut"
+    EXCHANGE = "every row is read once and moved"
+
+
 @dataclass(frozen=True)
 class ParallelWindow(PhysicalPlan):
     child: PhysicalPlan
@@ -174,15 +183,11 @@ class ParallelWindow(PhysicalPlan):
     order_by: tuple[SortKey, ...]
     output: pa.Schema
     ranges: RangeScans | None = None  # how ranges could read their own rows; known once the footers are
+    way: RangeWay = RangeWay.EXCHANGE
 
     @property
     def schema(self) -> pa.Schema:
         return self.output
-
-    @property
-    def reads_ranges(self) -> bool:
-        """Whether each range reads its own rows, instead of all rows being moved."""
-        return self.ranges is not None and self.ranges.reads.is_affordable
 
     def lines(self) -> list[str]:
         calls = ", ".join(f"{window_text(call)} AS {call.name}" for call in self.calls)
@@ -196,8 +201,10 @@ class ParallelWindow(PhysicalPlan):
         if self.ranges is None:
             return f"RangeRepartition: order=[{order}]"
         cost = f"{self.ranges.reads.cost:.2f}x"
-        if self.reads_ranges:
+        if self.way is RangeWay.READ:
             return f"RangeRead: order=[{order}], by row-group statistics, rows_read={cost}"
+        if self.way is RangeWay.SAMPLE_AND_READ:
+            return f"RangeRead: order=[{order}], cut by a sample, about rows_read={cost}"
         return f"RangeRepartition: order=[{order}], reading by statistics instead would read rows {cost}"
 
 

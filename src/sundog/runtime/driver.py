@@ -17,6 +17,7 @@ import pyarrow as pa
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
+from sundog.operators.window.statistics_ranges import MOST_READ
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
 from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 class DriverRuntime(Runtime):
     name = "driver"
+    most_read = MOST_READ
     scan_tasks_per_slot = 4  # a task costs 0.1 ms
 
     def __init__(self, parallelism: int, task_memory_bytes: int, progress: ProgressSink = NO_PROGRESS) -> None:
@@ -33,7 +35,7 @@ class DriverRuntime(Runtime):
         self.progress = progress
         self.metrics = Metrics()
         self.stages: list[StageRecord] = []
-        self._task_memory_bytes = task_memory_bytes
+        self.task_memory_bytes = task_memory_bytes
 
     def start(self, sources: Sequence[Source], label: str) -> Flow:
         return _DriverFlow(self, list(sources), (), label)
@@ -49,7 +51,7 @@ class DriverRuntime(Runtime):
         start = perf_counter()
 
         def one(index: int) -> T:
-            context = TaskContext(index, Metrics(), MemoryBudget(self._task_memory_bytes), cancelled)
+            context = TaskContext(index, Metrics(), MemoryBudget(self.task_memory_bytes), cancelled)
             try:
                 context.check_cancelled()
                 return task(index, context)

@@ -27,7 +27,9 @@ from sundog.operators.topk import TopKOperator
 from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
 from sundog.operators.window.frame_need import FrameNeed, needs_of
 from sundog.operators.window.halo import check_row_accounting
-from sundog.operators.window.range_scan import plan_range_scans
+from sundog.operators.window.range_scan import RangeScans, plan_range_scans
+from sundog.operators.window.ranges import KeySample
+from sundog.operators.window.statistics_ranges import MOST_READ
 from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.access_plan import ParquetAccessPlan, plan_access
 from sundog.plan.logical import Scan
@@ -38,6 +40,7 @@ from sundog.plan.physical import (
     ParallelWindow,
     ParquetScan,
     PhysicalPlan,
+    RangeWay,
     TopKMerge,
     TopKScan,
     TwoPhaseAggregate,
@@ -49,10 +52,10 @@ from sundog.report.details import AggregateDetails
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
-from sundog.runtime.spark import SparkRuntime, frame_from_batches, on_driver
+from sundog.runtime.spark import SparkRuntime, driver_of, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
 from sundog.runtime.topk import run_topk
-from sundog.runtime.window import window_flow, window_over_reads
+from sundog.runtime.window import sample_keys, window_over_exchange, window_over_reads, window_without_order
 from sundog.tree import transform_up, walk
 
 if TYPE_CHECKING:
@@ -61,6 +64,9 @@ if TYPE_CHECKING:
 
 FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave the others idle
 TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
+_SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
+_SAMPLED_ROW_GROUPS = 8
+_SAMPLED_ON_DRIVER = 64 << 20
 
 
 class Execution:
@@ -154,23 +160,29 @@ def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, execu
     leaf = _plan_leaf(plan)
     runtime = _choose_runtime(leaf, session, settings, executors_unusable)
     if leaf is not None:
-        ranges = exchange_partitions(leaf, runtime)
-        plan = transform_up(plan, lambda node: _with_ranges(node, leaf.access, ranges))
+        plan = transform_up(plan, lambda node: _with_ranges(node, leaf, runtime))
     return Prepared(plan, leaf, runtime)
 
 
-def _with_ranges(plan: PhysicalPlan, access: ParquetAccessPlan, ranges: int) -> PhysicalPlan:
+def _with_ranges(plan: PhysicalPlan, leaf: _Leaf, runtime: Runtime) -> PhysicalPlan:
     """A window right above its scan, with how its ranges could read their own rows."""
-    if not isinstance(plan, ParallelWindow) or plan.partition_by or not plan.order_by or ranges == 1:
+    if not isinstance(plan, ParallelWindow) or plan.partition_by or not plan.order_by:
         return plan
     need, below = needs_of(plan.calls), scan_below(plan.child)
     if below is None or need.kind is FrameNeed.ONE_RANGE:
         return plan
     key = replace(plan.order_by[0], expr=substitute(plan.order_by[0].expr, below[1]))
-    scans = plan_range_scans(access, key, need.reach, ranges)
-    if scans is None or scans.extremes.overflows(need.reach, key):
-        return plan
-    return replace(plan, ranges=replace(scans, reads=replace(scans.reads, key=plan.order_by[0])))
+    for ranges, way, most_read in (
+        (window_ranges(leaf, runtime), RangeWay.READ, MOST_READ),
+        (fewest_ranges(leaf, runtime), RangeWay.SAMPLE_AND_READ, runtime.most_read),
+    ):
+        scans = plan_range_scans(leaf.access, key, need.reach, ranges)
+        if scans is None or scans.extremes.overflows(need.reach, key):
+            return plan
+        scans = replace(scans, reads=replace(scans.reads, key=plan.order_by[0]))
+        if scans.reads.cost <= most_read:
+            return replace(plan, ranges=scans, way=way)
+    return replace(plan, ranges=scans)
 
 
 @dataclass(frozen=True)
@@ -223,6 +235,20 @@ def exchange_partitions(leaf: _Leaf | None, runtime: Runtime) -> int:
     """As many as keep every slot busy; one where the input is too small to share out."""
     most = runtime.parallelism * FINAL_TASKS_PER_SLOT
     return most if leaf is None else min(most, task_count(leaf.column_bytes(), most))
+
+
+def fewest_ranges(leaf: _Leaf | None, runtime: Runtime) -> int:
+    """Of a window: one for every slot, and none that would not fit a task's memory when it is sorted and computed."""
+    if leaf is None:
+        return runtime.parallelism
+    by_memory = -(-leaf.column_bytes() * _SORTED_TIMES // runtime.task_memory_bytes)
+    return max(min(runtime.parallelism, task_count(leaf.column_bytes(), runtime.parallelism)), by_memory)
+
+
+def window_ranges(leaf: _Leaf | None, runtime: Runtime) -> int:
+    """As many as even out, where there is more than one slot."""
+    fewest = fewest_ranges(leaf, runtime)
+    return fewest if runtime.parallelism == 1 else max(fewest, exchange_partitions(leaf, runtime))
 
 
 class _Builder:
@@ -301,24 +327,49 @@ class _Builder:
 
     def _window(self, plan: ParallelWindow) -> Flow:
         steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by)
-        key_columns = set().union(*(columns_of(key.expr) for key in plan.order_by))
-        keys = narrowed(plan.child, key_columns)
-        if plan.ranges is not None and plan.reads_ranges:
-            flow = window_over_reads(steps, self._range_reads(plan), plan.ranges, self._runtime, self._details)
+        if not plan.order_by:
+            return window_without_order(steps, self.flow(plan.child))
+        if plan.ranges is not None and plan.way is RangeWay.READ:
+            flow = self._reading_window(plan, steps, plan.ranges)
             if flow is not None:
                 return flow
-        rows = self.flow(plan.child)
-        key_rows = None if keys is None else self.flow(keys, again=True)
-        ranges = exchange_partitions(self._leaf, self._runtime)
-        return window_flow(steps, rows, key_rows, ranges, self._runtime, self._details)
+        keys = narrowed(plan.child, set().union(*(columns_of(key.expr) for key in plan.order_by)))
+        if keys is None:
+            rows = self.flow(plan.child).hold()
+            sample = sample_keys(steps, rows)
+        elif plan.ranges is None:
+            rows = self.flow(plan.child)
+            sample = sample_keys(steps, self.flow(keys, again=True))
+        else:
+            sample = self._sample_some(keys, steps, plan.ranges)
+            if plan.way is RangeWay.SAMPLE_AND_READ:
+                ranges = fewest_ranges(self._leaf, self._runtime)
+                flow = self._reading_window(plan, steps, plan.ranges.cut_by(sample, steps.need.reach, ranges))
+                if flow is not None:
+                    return flow
+            rows = self.flow(plan.child)
+        ranges = window_ranges(self._leaf, self._runtime)
+        return window_over_exchange(steps, rows, sample, ranges, self._runtime, self._details)
 
-    def _range_reads(self, plan: ParallelWindow) -> Flow:
+    def _reading_window(self, plan: ParallelWindow, steps: WindowSteps, scans: RangeScans) -> Flow | None:
         below = scan_below(plan.child)
         assert below is not None
-        assert plan.ranges is not None
         assert self._leaf is not None
-        flow = self._runtime.start(plan.ranges.tasks(self._leaf.access), "Scan")
-        return flow.then(*below[2])
+        rows = self._runtime.start(scans.tasks(self._leaf.access), "Scan").then(*below[2])
+        return window_over_reads(steps, rows, scans, self._runtime, self._details)
+
+    def _sample_some(self, keys: PhysicalPlan, steps: WindowSteps, scans: RangeScans) -> KeySample:
+        """A sample of a few row groups: where statistics know the extremes of all rows, it need not see them all."""
+        below = scan_below(keys)
+        assert below is not None
+        scan, _, projections = below
+        access = plan_access(scan.relation, scan.columns, scan.predicate)
+        some = access.thinned(max(_SAMPLED_ROW_GROUPS, 2 * window_ranges(self._leaf, self._runtime)))
+        size = some.column_bytes()
+        runtime = driver_of(self._runtime) if size <= _SAMPLED_ON_DRIVER else self._runtime
+        tasks = scan_tasks(some, task_count(size, runtime.parallelism * runtime.scan_tasks_per_slot), again=True)
+        sample = sample_keys(steps, runtime.start(tasks, "Sample").then(*projections))
+        return sample.standing_for(access.rows() / max(some.rows(), 1), scans.extremes)
 
     def _grouping_input(self, plan: TwoPhaseAggregate) -> Flow:
         """Strings that are grouped by and nothing else stay dictionaries: their dictionary is hashed, not their rows."""

@@ -71,12 +71,15 @@ class Flow(ABC):
 class Runtime(ABC):
     """A place to run. `parallelism` is how many tasks it runs at once.
 
-    `scan_tasks_per_slot`: small tasks even out, but each has its price.
+    `scan_tasks_per_slot`: small tasks even out, but each has its price. `most_read`: how often it may read a row that it
+    would else have to move.
     """
 
     name: str
     parallelism: int
+    task_memory_bytes: int
     scan_tasks_per_slot: int
+    most_read: float
     metrics: Metrics
     stages: list[StageRecord]
     progress: ProgressSink

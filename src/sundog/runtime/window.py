@@ -3,7 +3,8 @@
     0. read         nothing to sample and to move where statistics show that the key is clustered: ranges read their own
     1. sample       a few thousand order keys of each task, and what it observed of all (PartitionExtremes)
     2. cut          ranges of equal depth; a frame that may leave the key's type belongs to Spark
-    3. exchange     each row to its range, halo rows to every range whose frames reach them
+    3. exchange     each row to its range, halo rows to every range whose frames reach them; or, where moving a row costs
+                    more than reading it several times, ranges read their own after all
     4. summarize    only where a range must know what lies outside its halo: totals, ranks, the last n values
     5. window       sort, compute, drop the halo
 
@@ -29,20 +30,16 @@ from sundog.runtime.window_details import details_of_exchange, details_of_reads
 Details = dict[str, Any]
 
 
-def window_flow(
-    steps: WindowSteps, rows: Flow, keys: Flow | None, ranges: int, runtime: Runtime, details: Details
-) -> Flow:
-    """The rows in key order, with the window's columns.
+def sample_keys(steps: WindowSteps, rows: Flow) -> KeySample:
+    """`rows` need not have more columns than the order keys."""
+    return KeySample.from_batches(rows.then(steps.sample()).collect(), steps.order_by)
 
-    `keys` are the same rows with the order keys alone, where reading those is cheap; else the rows are held to be read
-    twice, for the sample and for the exchange.
-    """
-    if not steps.order_by:
-        return _without_order(steps, rows)
-    if keys is None:
-        keys = rows = rows.hold()
+
+def window_over_exchange(
+    steps: WindowSteps, rows: Flow, sample: KeySample, ranges: int, runtime: Runtime, details: Details
+) -> Flow:
+    """The rows in key order, with the window's columns; each row moved to its range."""
     before = runtime.metrics.as_dict()
-    sample = KeySample.from_batches(keys.then(steps.sample()).collect(), steps.order_by)
     if sample.extremes.overflows(steps.need.reach, steps.order_by[0]):
         raise Declined.because(Code.RANGE_OVERFLOW, "key and offset may leave the key's type", "Window")
     for count in (ranges, 1):
@@ -67,7 +64,7 @@ def window_over_reads(
         runtime.metrics.take_back((*ROW_COUNTS, "input_rows"), before)
         return None
     runtime.metrics.add("ranges", len(scans.reads.reads))
-    details.setdefault("window", []).append(partial(details_of_reads, steps.calls, scans.reads, scans.extremes))
+    details.setdefault("window", []).append(partial(details_of_reads, steps.calls, scans))
     return flow
 
 
@@ -84,7 +81,7 @@ def _in_ranges(steps: WindowSteps, ranges: Flow, move: RangeRepartition | KeepRa
     return in_order.then(steps.window(move, carries), steps.drop())
 
 
-def _without_order(steps: WindowSteps, rows: Flow) -> Flow:
+def window_without_order(steps: WindowSteps, rows: Flow) -> Flow:
     """All rows are peers: the partitions serve as ranges as they are."""
     held = rows.then(CountInput(steps.input_schema)).hold()
     carries = carries_of(read_summaries(held.then(steps.summarize(None)).collect()), steps.calls)

@@ -18,8 +18,8 @@ from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, ranks_of
 from sundog.operators.window.range_routes import RowRanges, WordRanges
+from sundog.operators.window.range_scan import RangeScans
 from sundog.operators.window.ranges import KeySample, PartitionExtremes
-from sundog.operators.window.statistics_ranges import RangeReads
 from sundog.plan.physical import window_text
 from sundog.report.details import KeyAxis, RangeMark, WindowDetails
 from sundog.runtime.topk_details import key_values
@@ -43,12 +43,14 @@ def details_of_exchange(
     return _details(calls, ranges.order_by, spans, sample.extremes, rows, cut_by, "an exchange")
 
 
-def details_of_reads(calls: Sequence[WindowCall], reads: RangeReads, extremes: PartitionExtremes) -> WindowDetails:
-    """Ranges that read their own row groups. Their rows are those of what they read."""
+def details_of_reads(calls: Sequence[WindowCall], scans: RangeScans) -> WindowDetails:
+    """Ranges that read their own row groups. Their rows are what a sample promised, or else those that they read."""
+    reads = scans.reads
     spans = [_directed(read.owned, read.needed, reads.key.descending) for read in reads.reads]
-    rows = [read.rows for read in reads.reads]
+    rows = scans.sampled_rows or [read.rows for read in reads.reads]
+    cut_by = "a sample of the key" if scans.sampled_rows else "row-group statistics"
     moved_by = "reading them straight from the files"
-    return _details(calls, (reads.key,), spans, extremes, rows, "row-group statistics", moved_by)
+    return _details(calls, (reads.key,), spans, scans.extremes, rows, cut_by, moved_by)
 
 
 def _details(

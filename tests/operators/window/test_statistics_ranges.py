@@ -16,7 +16,7 @@ from sundog.operators.window.carry import carries_of, read_summaries
 from sundog.operators.window.halo import check_row_accounting
 from sundog.operators.window.range_key import is_narrow
 from sundog.operators.window.ranges import extremes_of
-from sundog.operators.window.statistics_ranges import ranges_from_statistics
+from sundog.operators.window.statistics_ranges import MOST_READ, ranges_from_statistics
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window import serial_window
 from tests.operators.window.cases import (
@@ -121,7 +121,17 @@ class TestCost:
 
     def test_a_key_without_order_in_the_files_is_not_read_by_ranges(self):
         plan = self.plan([0] * 20, [1000] * 20)
-        assert plan is None or not plan.is_affordable
+        assert plan is None or plan.cost > MOST_READ
+
+    def test_a_cheap_cut_that_leaves_all_rows_to_one_range_is_none(self):
+        """Cut at the greatest of the least keys, a range that owns next to nothing reads half, and the other all."""
+        plan = self.plan([number % 2 for number in range(40)], [100_000] * 40, ranges=2)
+        assert plan.cost > MOST_READ
+
+    def test_one_range_reads_everything_once(self):
+        plan = self.plan([0] * 20, [1000] * 20, ranges=1)
+        assert [len(read.row_groups) for read in plan.reads] == [20]
+        assert plan.cost == 1.0
 
     def test_overlapping_row_groups_cost_what_they_overlap(self):
         lows = np.arange(40) * 100

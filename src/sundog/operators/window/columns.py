@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -83,3 +84,11 @@ def owned_slice(halo: Bools) -> tuple[int, int] | None:
         return 0, 0
     first, last = int(owned[0]), int(owned[-1]) + 1
     return (first, last) if last - first == len(owned) else None
+
+
+def picked_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The rows, without copying where they are next to each other."""
+    first, count = int(rows[0]), len(rows)
+    if int(rows[-1]) - first + 1 == count:
+        return batch.slice(first, count)
+    return batch.take(pa.array(rows))

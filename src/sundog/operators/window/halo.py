@@ -30,7 +30,7 @@ from sundog.kernels.routing import group_borrowed, group_owned
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskContext
-from sundog.operators.window.columns import HALO, ROW, RangeColumns, has, owned_slice
+from sundog.operators.window.columns import HALO, ROW, RangeColumns, has, owned_slice, picked_rows
 from sundog.operators.window.elements import Longs
 from sundog.operators.window.range_routes import Routes, RowRanges, WordRanges
 from sundog.operators.window.reduction import HaloReduction, is_reducible
@@ -86,7 +86,7 @@ class RangeRepartition(Partitioner):
         for number, rows in _grouped(routes, self.ranges.count, borrowed=False):
             yield (
                 number,
-                _fitted(dict(zip(batch.schema.names, _picked(batch, rows).columns, strict=True)), schema, False),
+                _fitted(dict(zip(batch.schema.names, picked_rows(batch, rows).columns, strict=True)), schema, False),
             )
 
     def _borrowed(
@@ -100,7 +100,7 @@ class RangeRepartition(Partitioner):
         names = [name for name in batch.schema.names if name in self.halo_columns or name == ROW]
         narrow = batch.select(names)
         for number, rows in _grouped(routes, self.ranges.count, borrowed=True):
-            borrowed = _picked(narrow, rows)
+            borrowed = picked_rows(narrow, rows)
             columns: dict[str, pa.Array] | None = None
             if self.reduction is not None and isinstance(self.ranges, WordRanges):
                 columns = self.reduction.reduce(borrowed, self.ranges.words(keys[0].take(pa.array(rows))))
@@ -127,14 +127,6 @@ def _grouped(routes: Routes, count: int, *, borrowed: bool) -> Iterator[tuple[in
         group_owned(routes.owners, starts, rows)
     for number in np.flatnonzero(np.diff(starts)):
         yield int(number), rows[starts[number] : starts[number + 1]]
-
-
-def _picked(batch: pa.RecordBatch, rows: Longs) -> pa.RecordBatch:
-    """The rows, without copying where they are next to each other."""
-    first, count = int(rows[0]), len(rows)
-    if int(rows[-1]) - first + 1 == count:
-        return batch.slice(first, count)
-    return batch.take(pa.array(rows))
 
 
 def _fitted(columns: dict[str, pa.Array], schema: pa.Schema, halo: bool) -> pa.RecordBatch:

@@ -21,8 +21,9 @@ from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
 from sundog.operators.context import TaskContext
 from sundog.operators.scan import ScanTask
-from sundog.operators.window.ranges import PartitionExtremes
-from sundog.operators.window.statistics_ranges import RangeReads, ranges_from_statistics
+from sundog.operators.window.range_routes import WordRanges
+from sundog.operators.window.ranges import KeySample, PartitionExtremes, cut_ranges
+from sundog.operators.window.statistics_ranges import RangeReads, RowGroupKeys, ranges_from_statistics
 from sundog.parquet.access_plan import ParquetAccessPlan, Run
 from sundog.parquet.bounds import expression_bounds
 from sundog.parquet.statistics import FileStatistics
@@ -30,11 +31,26 @@ from sundog.parquet.statistics import FileStatistics
 
 @dataclass(frozen=True)
 class RangeScans:
-    """A way to read ranges: `reads` by number of the row groups in `runs`; `extremes` of the key, by statistics."""
+    """A way to read ranges: `reads` by number of the row groups in `runs`; `extremes` of the key, by statistics.
+
+    `sampled_rows` is how many rows each range holds, where a sample has told.
+    """
 
     reads: RangeReads
     runs: tuple[Run, ...]
     extremes: PartitionExtremes
+    keys: RowGroupKeys
+    sampled_rows: tuple[int, ...] = ()
+
+    def cut_by(self, sample: KeySample, frames: Sequence[Frame], ranges: int) -> RangeScans:
+        """The same row groups, with ranges where a sample of the key shows them to be even."""
+        leading = replace(sample, keys=sample.keys[:1])
+        cut = cut_ranges(leading, (self.reads.key,), frames, ranges)
+        assert isinstance(cut, WordRanges), "a key with bounds per row group has words"
+        reads = self.keys.reads(self.reads.key, cut)
+        owners = np.minimum(cut.routes(leading.keys).owners, len(reads.reads) - 1)
+        rows = np.bincount(owners, weights=sample.weights, minlength=len(reads.reads)).astype(np.int64)
+        return replace(self, reads=reads, sampled_rows=tuple(rows.tolist()))
 
     def tasks(self, access: ParquetAccessPlan) -> list[RangeScan]:
         """One source per range."""
@@ -92,10 +108,11 @@ def plan_range_scans(
         rows += layout.footer.row_counts[groups].tolist()
     counts = np.array(rows, np.int64), np.array(nulls, np.int64)
     reads = ranges_from_statistics(lows, highs, *counts, key, frames, ranges)
-    if reads is None:
+    row_groups = RowGroupKeys.of_ranks(lows, highs, *counts, key)
+    if reads is None or row_groups is None:
         return None
     parts = [
         PartitionExtremes(count, max(none, 0), *ends)
         for *ends, count, none in zip(lows, highs, rows, nulls, strict=True)
     ]
-    return RangeScans(reads, tuple(runs), PartitionExtremes.merge(parts))
+    return RangeScans(reads, tuple(runs), PartitionExtremes.merge(parts), row_groups)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ from sundog.operators.window.sorted_rows import changes_of
 
 Longs = npt.NDArray[np.int64]
 SAMPLE_ROWS = 4096
+_PROBED_ROWS = 1 << 15
 _SAMPLED, _LEAST, _GREATEST, _PROBED, _DISTINCT = range(5)
 
 
@@ -70,7 +71,7 @@ class PartitionExtremes:
 
 @dataclass(frozen=True)
 class KeySample:
-    """Some rows' order keys; each stands for `weights[i]` rows. `repetition` is rows per distinct key within a batch."""
+    """Some rows' order keys; each stands for `weights[i]` rows. `repetition` is rows per distinct key among neighbours."""
 
     keys: tuple[pa.Array, ...]
     weights: Longs
@@ -93,6 +94,10 @@ class KeySample:
         probed, distinct = (int(counts[kinds == kind].sum()) for kind in (_PROBED, _DISTINCT))
         weights = sampled.column("rows").to_numpy()
         return cls(keys, weights, PartitionExtremes.merge(parts), probed / max(distinct, 1))
+
+    def standing_for(self, times: float, extremes: PartitionExtremes) -> KeySample:
+        """A sample of a part of the rows as one of all, which are so many times as many and have these extremes."""
+        return replace(self, weights=np.rint(self.weights * times).astype(np.int64), extremes=extremes)
 
     @classmethod
     def from_statistics(
@@ -164,7 +169,8 @@ class SampleKeys(Operator):
             columns = RangeColumns(pa.Table.from_batches([batch]))
             arrays = [columns.values(key.expr) for key in self.order_by]
             if not probe[0]:
-                probe = batch.num_rows, pc.count_distinct(arrays[0], mode="all").as_py()
+                few = arrays[0].slice(0, _PROBED_ROWS)
+                probe = len(few), pc.count_distinct(few, mode="all").as_py()
             extremes = PartitionExtremes.merge([extremes, extremes_of(arrays[0])])
             while batch.num_rows > stride * self.limit:
                 stride, sample = stride * 2, _thinned(sample, random)

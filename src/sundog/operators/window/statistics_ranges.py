@@ -8,7 +8,9 @@ few row groups, and the statistics say in which:
     range 1      reads 2, 3, 4         owns keys from 20 on, needs those from 15 on: row group 2 is read twice
 
 Each task then keeps the rows it needs (`KeepRange`), marks those it does not own, and goes on as after an exchange. What
-this costs is known before anything is read: rows read over rows. Above `MOST_READ` an exchange is cheaper.
+this costs is known before anything is read: rows read over rows. Above `MOST_READ` an exchange in memory is cheaper; one
+through Spark's shuffle costs a row as much as decoding it several times, so few ranges read for themselves even where
+the key is not clustered. Where they are cut a sample then says: statistics do not know how keys lie in a row group.
 """
 
 from __future__ import annotations
@@ -24,15 +26,17 @@ from sundog.expr.buffers import Bools, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
+from sundog.kernels.routing import keep_needed
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
-from sundog.operators.window.columns import HALO, RangeColumns
+from sundog.operators.window.columns import HALO, RangeColumns, picked_rows
 from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, RangeKey, is_narrow
 from sundog.operators.window.range_routes import WordRanges
 from sundog.operators.window.ranges import KeySample, cut_places, cut_ranges
 
 Longs = npt.NDArray[np.int64]
 MOST_READ = 1.5
+_MOST_UNEVEN = 1.5
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,6 @@ class RangeReads:
     key: SortKey
     reads: tuple[RangeRead, ...]
     cost: float
-
-    @property
-    def is_affordable(self) -> bool:
-        return self.cost <= MOST_READ
 
     def describe(self) -> str:
         return f"ranges={len(self.reads)} read by statistics, rows read={self.cost:.2f}x"
@@ -99,6 +99,21 @@ class RowGroupKeys:
         bounds = np.array(pairs, np.int64).reshape(-1, 2)
         return cls(bounds[:, 0], bounds[:, 1], rows, nulls)
 
+    def reads(self, key: SortKey, cut: WordRanges) -> RangeReads:
+        """What each range of a cut must read."""
+        reads = []
+        starts, stops = [INT64_MIN, *cut.cuts], [*(word - 1 for word in cut.cuts), INT64_MAX]
+        null_range = 0 if key.nulls_first else len(starts) - 1
+        for number, (first, last) in enumerate(zip(starts, stops, strict=True)):
+            low, high = min(cut.lows[number], first), max(cut.highs[number], last)
+            wanted = (self.lows <= high) & (self.highs >= low)
+            if number == null_range:
+                wanted |= self.nulls != 0
+            picked = np.flatnonzero(wanted)
+            rows = int(self.rows[picked].sum())
+            reads.append(RangeRead(tuple(picked.tolist()), rows, (first, last), (low, high), number == null_range))
+        return RangeReads(key, tuple(reads), sum(read.rows for read in reads) / int(self.rows.sum()))
+
 
 def ranges_from_statistics(
     lows: Sequence[Rank | None],
@@ -123,7 +138,8 @@ def ranges_from_statistics(
     if sample is not None:
         inside = cut_ranges(sample, (key,), frames, ranges)
         candidates += [inside] if isinstance(inside, WordRanges) else []
-    plans = [_reads(groups, key, cut) for cut in candidates if cut.count > 1]
+        candidates = _even(candidates, sample)
+    plans = [groups.reads(key, cut) for cut in candidates if cut.count > 1 or ranges == 1]
     affordable = [plan for plan in plans if plan.cost <= most_read]
     if not affordable:
         return min(plans, key=lambda plan: plan.cost, default=None)
@@ -139,20 +155,10 @@ def _aligned_cuts(groups: RowGroupKeys, key: SortKey, frames: Sequence[Frame], r
     return WordRanges.reaching((key,), tuple(begins[cut_places(weights, ranges)].tolist()), False, frames)
 
 
-def _reads(groups: RowGroupKeys, key: SortKey, cut: WordRanges) -> RangeReads:
-    reads = []
-    starts, stops = [INT64_MIN, *cut.cuts], [*(word - 1 for word in cut.cuts), INT64_MAX]
-    null_range = 0 if key.nulls_first else len(starts) - 1
-    has_nulls = groups.nulls != 0
-    for number, (first, last) in enumerate(zip(starts, stops, strict=True)):
-        low, high = min(cut.lows[number], first), max(cut.highs[number], last)
-        wanted = (groups.lows <= high) & (groups.highs >= low)
-        if number == null_range:
-            wanted |= has_nulls
-        picked = np.flatnonzero(wanted)
-        rows = int(groups.rows[picked].sum())
-        reads.append(RangeRead(tuple(picked.tolist()), rows, (first, last), (low, high), number == null_range))
-    return RangeReads(key, tuple(reads), sum(read.rows for read in reads) / int(groups.rows.sum()))
+def _even(candidates: Sequence[WordRanges], sample: KeySample) -> list[WordRanges]:
+    """Those whose largest range is not much larger than that of the best: the others leave the work to one task."""
+    sizes = [np.bincount(cut.routes(sample.keys).owners, weights=sample.weights).max() for cut in candidates]
+    return [cut for cut, size in zip(candidates, sizes, strict=True) if size <= _MOST_UNEVEN * min(sizes)]
 
 
 @dataclass(frozen=True)
@@ -174,22 +180,22 @@ class KeepRange(Operator):
             if not batch.num_rows:
                 continue
             array = RangeColumns(pa.Table.from_batches([batch])).values(self.ranges.key.expr)
-            words, valid = key.words(array), validity_of(array)
-            owned = _between(words, valid, read.owned, read.takes_nulls)
-            needed = owned | _between(words, valid, read.needed, False)
-            if not needed.all():
-                batch, owned = batch.filter(pa.array(needed)), owned[needed]
-            if not batch.num_rows:
+            rows, halo = _kept(key.words(array), validity_of(array), read)
+            if not len(rows):
                 continue
-            context.metrics.add("rows_routed", batch.num_rows)
-            context.metrics.add("halo_rows", int((~owned).sum()))
-            context.metrics.add("halo_rows_unreduced", int((~owned).sum()))
-            yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(~owned)], schema=schema)
+            borrowed = int(np.count_nonzero(halo))
+            context.metrics.add("rows_routed", len(rows))
+            context.metrics.add("halo_rows", borrowed)
+            context.metrics.add("halo_rows_unreduced", borrowed)
+            yield pa.RecordBatch.from_arrays([*picked_rows(batch, rows).columns, pa.array(halo)], schema=schema)
 
     def describe(self) -> str:
         return f"KeepRange: {self.ranges.describe()}"
 
 
-def _between(words: Longs, valid: Bools | None, bounds: tuple[int, int], nulls: bool) -> Bools:
-    inside: Bools = (words >= bounds[0]) & (words <= bounds[1])
-    return inside if valid is None else np.where(valid, inside, nulls)
+def _kept(words: Longs, valid: Bools | None, read: RangeRead) -> tuple[Longs, Bools]:
+    """The rows that a range owns or needs, and which of them are halo. All NULLs are owned by one range."""
+    rows, halo = np.empty(len(words), np.int64), np.empty(len(words), np.bool_)
+    there = np.empty(0, np.bool_) if valid is None else valid
+    kept = keep_needed(words, there, read.owned, read.needed, read.takes_nulls, rows, halo)
+    return rows[:kept], halo[:kept]
