@@ -5,7 +5,9 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from sundog import actions
-from sundog.session import accelerate, check_classic, explain, settings_of
+from sundog.config import read_settings, warn_unknown_keys
+from sundog.front.session_conf import keys_set
+from sundog.session import accelerate, check_classic, conf_of, explain
 from sundog.shipping import ensure_executors
 
 __all__ = ["accelerate", "disable", "enable", "explain"]
@@ -20,7 +22,8 @@ def enable(spark: SparkSession) -> None:
     check_classic(spark)
     if spark._jconf.getConfString("spark.sundog.enabled", "") == "":
         spark.conf.set("spark.sundog.enabled", "true")
-    settings_of(spark)
+    read_settings(conf_of(spark).get)
+    warn_unknown_keys(keys_set(spark._jvm, spark._jconf))
     ensure_executors(spark)
     actions.enable_session(spark)
 

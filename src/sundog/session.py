@@ -37,6 +37,7 @@ from sundog.front.catalyst_json import Node
 from sundog.front.jvm import CatalystPlan, output_fields
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation import read_relation
+from sundog.front.session_conf import SessionConf
 from sundog.front.spark_errors import to_spark_exception
 from sundog.front.splice import frame_at, splice
 from sundog.front.support import Code, Declined, Reason
@@ -84,13 +85,14 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
     """What sundog would take of this DataFrame; None, with reasons in `run`, if nothing."""
     started = perf_counter()
     try:
-        settings = settings_of(frame.sparkSession)
+        conf = conf_of(frame.sparkSession)
+        settings = read_settings(conf.get)
         if not settings.enabled:
             raise Declined.because(Code.DISABLED, "spark.sundog.enabled is false")
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
         catalyst = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf)
-        matches, foreign = _match(frame.sparkSession, catalyst, settings)
+        matches, foreign = _match(frame.sparkSession, catalyst, settings, conf)
         run.decline(*matches.reasons)
         parts = []
         for match in matches.found:
@@ -112,16 +114,14 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
         run.planning_seconds += perf_counter() - started
 
 
-def settings_of(session: SparkSession) -> Settings:
-    jconf = session._jconf
-    return read_settings(lambda key: jconf.getConfString(key, None))
+def conf_of(session: SparkSession) -> SessionConf:
+    return SessionConf.of(session._jvm, session._jconf)
 
 
 def _match(
-    session: SparkSession, catalyst: CatalystPlan, settings: Settings
+    session: SparkSession, catalyst: CatalystPlan, settings: Settings, conf: SessionConf
 ) -> tuple[Matches, dict[int, tuple[int, ...]]]:
     """The matches, and where in Catalyst's plan the inputs are that stay Spark's."""
-    jconf = session._jconf
     foreign: dict[int, tuple[int, ...]] = {}
     seen: dict[tuple[int, ...], Relation | Declined] = {}
 
@@ -129,7 +129,7 @@ def _match(
         """Each leaf is read once, although the search may come by several times."""
         if leaf.path not in seen:
             try:
-                seen[leaf.path] = read_relation(catalyst, leaf, condition, jconf.getConfString, session._jvm)
+                seen[leaf.path] = read_relation(catalyst, leaf, condition, conf.text, session._jvm)
             except Declined as declined:
                 seen[leaf.path] = declined
         found = seen[leaf.path]
@@ -141,14 +141,14 @@ def _match(
         foreign[len(foreign)] = node.path
         return Foreign(len(foreign) - 1, output_fields(catalyst.jnode(node.path)), node.name)
 
-    return match_plan(catalyst.root, relation_of, foreign_of, settings, _session_scope(session)), foreign
+    return match_plan(catalyst.root, relation_of, foreign_of, settings, _session_scope(session, conf)), foreign
 
 
-def _session_scope(session: SparkSession) -> Scope:
+def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:
     """What the session decides about expressions: the time zone, by the JVM's rules, and the case mapping."""
-    name = session._jconf.sessionLocalTimeZone()
+    name = conf.get("spark.sql.session.timeZone") or session._jconf.sessionLocalTimeZone()
     rules = java_zone(session._jvm, name)
-    case_mapping = session._jconf.getConfString("spark.sql.icu.caseMappings.enabled", "true") == "true"
+    case_mapping = conf.get("spark.sql.icu.caseMappings.enabled", "true") == "true"
     return Scope({}, name, {} if rules is None else {name: rules}, case_mapping)
 
 

@@ -21,10 +21,10 @@ def test_a_long_text_is_the_same_in_pieces(spark: Any) -> None:
     jplan = wide_plan(spark)
     assert len(jplan.toJSON()) > 10 * large_text._PIECE
     assert plan_json(spark._jvm, jplan) == jplan.toJSON()
-    assert large_text._functions[spark._jvm] is not None, "read in pieces"
+    assert large_text._pieces_of(spark._jvm) is not None, "read in pieces"
 
 
 def test_without_method_handles_it_comes_in_one_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(large_text._functions, spark._jvm, None)
+    monkeypatch.setattr(large_text, "_pieces_of", lambda jvm: None)
     jplan = wide_plan(spark)
     assert plan_json(spark._jvm, jplan) == jplan.toJSON()

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_fields import complete, is_incomplete
+from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import plan_json
 from sundog.front.support import Code, Declined
 from sundog.types import arrow_type
 
 LOCAL_ROWS_IN_JSON = 1000
-SHAPE_PATTERNS = ("LIMIT", "AGGREGATE", "WINDOW")
 
 
 class CatalystPlan:
@@ -80,10 +80,10 @@ def _refuse_hopeless(jvm: Any, jplan: Any) -> None:
     A plan knows which patterns are in it, so one without our shapes needs no JSON. And a LocalRelation writes a JSON
     entry for each row that it holds.
     """
-    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-    if not any(jplan.containsPattern(getattr(patterns, shape)()) for shape in SHAPE_PATTERNS):
+    shapes, local_relation = _patterns(jvm)
+    if not any(jplan.containsPattern(shape) for shape in shapes):
         raise Declined.because(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan")
-    if jplan.containsPattern(patterns.LOCAL_RELATION()):
+    if jplan.containsPattern(local_relation):
         leaves = jplan.collectLeaves()
         for index in range(leaves.size()):
             leaf = leaves.apply(index)
@@ -91,3 +91,10 @@ def _refuse_hopeless(jvm: Any, jplan: Any) -> None:
                 raise Declined.because(
                     Code.SOURCE, "the data is a local collection, not Parquet files", "LocalRelation"
                 )
+
+
+@once_per_jvm
+def _patterns(jvm: Any) -> tuple[list[Any], Any]:
+    """Those of our shapes, and that of a local relation."""
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    return [patterns.LIMIT(), patterns.AGGREGATE(), patterns.WINDOW()], patterns.LOCAL_RELATION()

@@ -5,39 +5,37 @@ acknowledged (Nagle's algorithm), and the other side delays that acknowledgement
 optimised plan of a table of thirty columns is such an answer: `toJSON` took 44 ms, of which Spark worked for one.
 
 So the text stays in the JVM, where a regular expression cuts it, and comes over in pieces that fit. What calls `toJSON`
-there without its result coming here are method handles, made into functions for `java.util.Optional.map`.
+there without its result coming here are method handles, made into one function.
 """
 
 from __future__ import annotations
 
 import logging
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 
+from sundog.front.jvm_objects import once_per_jvm
+
 _PIECE = 4000  # characters; at most three bytes each in UTF-8 for all but rare ones
-_functions: WeakKeyDictionary[Any, tuple[Any, Any] | None] = WeakKeyDictionary()
 log = logging.getLogger("sundog")
 
 
 def plan_json(jvm: Any, jplan: Any) -> str:
     """`jplan.toJSON()`."""
-    if jvm not in _functions:
-        _functions[jvm] = _make_functions(jvm)
-    functions = _functions[jvm]
-    if functions is None:
+    pieces_of = _pieces_of(jvm)
+    if pieces_of is None:
         return str(jplan.toJSON())
-    to_json, in_pieces = functions
-    matcher = jvm.java.util.Optional.of(jplan).map(to_json).map(in_pieces).get()
+    matcher = pieces_of.apply(jplan)
     pieces = []
     while matcher.find():
         pieces.append(matcher.group())
     return "".join(pieces)
 
 
-def _make_functions(jvm: Any) -> tuple[Any, Any] | None:
-    """From a TreeNode to its JSON, and from a text to a matcher of its pieces; None where this JVM does not let us."""
+@once_per_jvm
+def _pieces_of(jvm: Any) -> Any | None:
+    """The function from a TreeNode to a matcher of the pieces of its JSON; None where this JVM does not let us."""
     invoke, of_name = jvm.java.lang.invoke, jvm.java.lang.Class.forName
     try:
         lookup = invoke.MethodHandles.publicLookup()
@@ -47,9 +45,9 @@ def _make_functions(jvm: Any) -> tuple[Any, Any] | None:
         pieces = jvm.java.util.regex.Pattern.compile(f"(?s).{{1,{_PIECE}}}")
         matches = invoke.MethodType.methodType(of_name("java.util.regex.Matcher"), of_name("java.lang.CharSequence"))
         in_pieces = lookup.bind(pieces, "matcher", matches)
-        function = of_name("java.util.function.Function")
-        as_function = invoke.MethodHandleProxies.asInterfaceInstance
-        return as_function(function, to_json), as_function(function, in_pieces)
+        of_text = in_pieces.asType(in_pieces.type().changeParameterType(0, of_name("java.lang.String")))
+        both = invoke.MethodHandles.filterReturnValue(to_json, of_text)
+        return invoke.MethodHandleProxies.asInterfaceInstance(of_name("java.util.function.Function"), both)
     except Py4JError as error:
         log.info("long plans are read in one piece, which takes 40 ms longer: %s", error)
         return None

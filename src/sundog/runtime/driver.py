@@ -6,9 +6,11 @@ that fits (`spark.sundog.driver.maxBytes`) this avoids a Spark job altogether, w
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import lru_cache
 from time import perf_counter
 from typing import TypeVar
 
@@ -77,14 +79,22 @@ class DriverRuntime(Runtime):
     def _run_all(self, count: int, one: Callable[[int], T], cancelled: threading.Event) -> list[T]:
         if count <= 1 or self.parallelism == 1:
             return [one(index) for index in range(count)]
-        with ThreadPoolExecutor(min(count, self.parallelism), "sundog") as pool:
-            futures = [pool.submit(one, index) for index in range(count)]
-            try:
-                return _results(futures)
-            except BaseException:
-                cancelled.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        futures = [_threads(self.parallelism).submit(one, index) for index in range(count)]
+        try:
+            return _results(futures)
+        except BaseException:
+            cancelled.set()
+            wait([future for future in futures if not future.cancel()])
+            raise
+
+
+@lru_cache(maxsize=1)
+def _threads(count: int) -> ThreadPoolExecutor:
+    """Kept for all queries: starting two threads takes 1 ms or more, which is much of a top-k. Tasks start no tasks."""
+    return ThreadPoolExecutor(count, "sundog")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def _results(futures: list[Future[T]]) -> list[T]:

@@ -1,0 +1,38 @@
+"""The settings that a query is planned by: what is set is seen, at every action, and an unknown key is spoken of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import sundog
+from sundog.config import ConfigWarning
+from sundog.errors import InternalError
+from sundog.session import conf_of
+
+pytestmark = pytest.mark.spark
+
+
+def test_what_is_set_is_read_and_what_is_not_has_a_default(spark: Any) -> None:
+    own = spark.newSession()
+    assert conf_of(own).get("spark.sundog.topk.enabled") is None
+    own.sql("SET spark.sundog.topk.enabled = false")
+    own.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    conf = conf_of(own)
+    assert conf.get("spark.sundog.topk.enabled") == "false"
+    assert conf.text("spark.sql.session.timeZone", "UTC") == "Europe/Berlin"
+    assert conf.text("spark.sql.parquet.fieldId.read.enabled", "false") == "false"
+
+
+def test_a_key_that_is_not_read_is_not_taken_for_unset(spark: Any) -> None:
+    with pytest.raises(InternalError, match=r"spark\.sql\.ansi\.enabled"):
+        conf_of(spark).get("spark.sql.ansi.enabled")
+
+
+def test_enable_speaks_of_a_mistyped_key(spark: Any) -> None:
+    own = spark.newSession()
+    own.conf.set("spark.sundog.topk.enable", "false")
+    with pytest.warns(ConfigWarning, match=r"spark\.sundog\.topk\.enabled"):
+        sundog.enable(own)
+    sundog.disable(own)
