@@ -85,6 +85,16 @@ def plan_fetch(plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_column
     ]
 
 
+def fetched_bytes(plan: TopKPlan, winners: pa.RecordBatch) -> int:
+    """Uncompressed bytes of the missing columns in the row groups of the winners: no fetch decodes more."""
+    if not plan.late_columns or winners.num_rows == 0:
+        return 0
+    return sum(
+        plan.access.layout(file).column_bytes(plan.late_columns, wanted.row_group)[1]
+        for file, wanted in _by_row_group(winners)
+    )
+
+
 def assemble(plan: TopKPlan, winners: pa.RecordBatch, fetched: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """The winners with all output columns, in their order."""
     columns: dict[str, pa.Array] = {name: winners.column(name) for name in plan.spec.carried}

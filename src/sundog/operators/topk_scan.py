@@ -341,9 +341,12 @@ class TopKSearch:
         """The next tasks, with the bar as it is now; empty when no row group is left that can win.
 
         The first round is one row group for each task, and each further round four times as many: while the bar is loose
-        little is read in vain, and when everything has to be read there are few rounds. A row group that no bar can ever
-        rule out does not count: waiting would not spare it.
+        little is read in vain, and when everything has to be read there are few rounds. If the bar rules nothing out after
+        the first, the next is four times larger again. A row group that no bar can ever rule out does not count: waiting
+        would not spare it.
         """
+        if self._bar_in_vain():
+            self._round_size *= _ROUND_GROWTH
         taken: list[Candidate] = []
         prunable = 0
         while prunable < tasks * self._round_size and (candidate := self._next()) is not None:
@@ -356,6 +359,11 @@ class TopKSearch:
         threshold = self.filter.snapshot()
         shares = [tuple(taken[start::tasks]) for start in range(min(tasks, len(taken)))]
         return [TopKTask(self.plan.spec, self._slices(share), share, threshold) for share in shares]
+
+    def _bar_in_vain(self) -> bool:
+        """Whether there is one after a first round, and it would not even spare the worst row group of the queue."""
+        there = self._round_size > 1 and self.filter.generation > 0
+        return there and bool(self._queue) and not self._pruner.should_skip(self._queue[-1])
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in candidate rows, of a thread's row group or of a finished task."""

@@ -52,7 +52,7 @@ from sundog.report.details import AggregateDetails
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
-from sundog.runtime.spark import SparkRuntime, driver_of, frame_from_batches, on_driver
+from sundog.runtime.spark import SparkRuntime, driver_for, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
 from sundog.runtime.topk import run_topk
 from sundog.runtime.window import sample_keys, window_over_exchange, window_over_reads, window_without_order
@@ -66,7 +66,6 @@ FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave
 TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _SAMPLED_ROW_GROUPS = 8
-_SAMPLED_ON_DRIVER = 64 << 20
 
 
 class Execution:
@@ -366,7 +365,7 @@ class _Builder:
         access = plan_access(scan.relation, scan.columns, scan.predicate)
         some = access.thinned(max(_SAMPLED_ROW_GROUPS, 2 * window_ranges(self._leaf, self._runtime)))
         size = some.column_bytes()
-        runtime = driver_of(self._runtime) if size <= _SAMPLED_ON_DRIVER else self._runtime
+        runtime = driver_for(self._runtime, size)
         tasks = scan_tasks(some, task_count(size, runtime.parallelism * runtime.scan_tasks_per_slot), again=True)
         sample = sample_keys(steps, runtime.start(tasks, "Sample").then(*projections))
         return sample.standing_for(access.rows() / max(some.rows(), 1), scans.extremes)

@@ -51,6 +51,7 @@ _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block",
 _TARGET, _SOURCE = 0, 1
 _ERROR_MARK = "SUNDOG-ERROR:"
 _COLLECTED_AT_MOST = 20_000
+_SMALL_BYTES = 64 << 20  # some 50 ms of one thread, less than a job costs
 
 _lock = threading.Lock()
 _block_sessions: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
@@ -281,8 +282,13 @@ def session_for_blocks(session: SparkSession) -> SparkSession:
         return _block_sessions[session]
 
 
+def driver_for(runtime: Runtime, size: int) -> Runtime:
+    """Where to decode so many bytes of a small part of a plan: the driver, which needs no job, or `runtime` itself."""
+    return driver_of(runtime) if size <= _SMALL_BYTES else runtime
+
+
 def driver_of(runtime: Runtime) -> Runtime:
-    """For the small parts of a plan: the driver, counting on `runtime`'s books."""
+    """The driver, counting on `runtime`'s books."""
     if not isinstance(runtime, SparkRuntime):
         return runtime
     local = DriverRuntime(os.cpu_count() or 1, runtime.task_memory_bytes, runtime.progress)

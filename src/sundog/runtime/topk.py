@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.operators.context import TaskContext
-from sundog.operators.materialize import assemble, plan_fetch
+from sundog.operators.materialize import assemble, fetched_bytes, plan_fetch
 from sundog.operators.topk_scan import TopKPlan, TopKSearch
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Runtime
+from sundog.runtime.spark import driver_for
 from sundog.runtime.topk_details import decisions_of, topk_details
 
 
@@ -32,8 +33,9 @@ def run_topk(plan: TopKPlan, limit: int, offset: int, runtime: Runtime, details:
     search.count(runtime.metrics)
     winners = search.winners().slice(offset, limit)
     details.setdefault("topk", []).append(lambda: topk_details(plan, decisions_of(search, in_tasks=not on_threads)))
-    fetches = plan_fetch(plan, winners, runtime.parallelism, split_columns=on_threads)
-    fetched = runtime.start(fetches, "Materialize").collect() if fetches else []
+    fetcher = driver_for(runtime, fetched_bytes(plan, winners))
+    fetches = plan_fetch(plan, winners, fetcher.parallelism, split_columns=isinstance(fetcher, DriverRuntime))
+    fetched = fetcher.start(fetches, "Materialize").collect() if fetches else []
     return assemble(plan, winners, fetched)
 
 
