@@ -142,6 +142,13 @@ def scan_tasks(
     ]
 
 
+def repeated_scans(
+    plan: ParquetAccessPlan, times: int, keep_dictionaries: frozenset[str] = frozenset()
+) -> list[ScanTask]:
+    """As many tasks, of which each does all of the plan's work. The rows are counted by the first."""
+    return [task for number in range(times) for task in scan_tasks(plan, 1, keep_dictionaries, again=number > 0)]
+
+
 def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
     """One task for `LIMIT` without an order: row groups that match as a whole first, in batches of about `limit` rows.
 

@@ -152,6 +152,7 @@ class TwoPhaseAggregate(PhysicalPlan):
     keys: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
     output: pa.Schema
+    shares: int = 1  # as many tasks read all rows, and each takes a share of the keys: no exchange
 
     @property
     def schema(self) -> pa.Schema:
@@ -160,9 +161,13 @@ class TwoPhaseAggregate(PhysicalPlan):
     def lines(self) -> list[str]:
         keys = ", ".join(named_text(key) for key in self.keys)
         calls = ", ".join(call_text(call) for call in self.aggregates)
+        names = ", ".join(key.name for key in self.keys)
+        move = f"HashExchange: keys=[{names}]"
+        if self.shares > 1:
+            move = f"HashShares: keys=[{names}], each of {self.shares} tasks reads all rows"
         return [
-            f"Aggregate: mode=final, keys=[{', '.join(key.name for key in self.keys)}]",
-            f"HashExchange: keys=[{', '.join(key.name for key in self.keys)}]",
+            f"Aggregate: mode=final, keys=[{names}]",
+            move,
             f"Aggregate: mode=partial, keys=[{keys}], aggregates=[{calls}]",
         ]
 

@@ -16,13 +16,17 @@ import pyarrow as pa
 
 from sundog.config import Settings
 from sundog.errors import InternalError
+from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column, columns_of, substitute
 from sundog.front.support import Code, Declined
 from sundog.metrics import Metrics
-from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.aggregate.key_probe import ProbeKeys
+from sundog.operators.aggregate.pending import MERGE_COPIES
+from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
+from sundog.operators.aggregate.states import StateLayout
 from sundog.operators.aggregate.vectors import is_text
 from sundog.operators.limit import LimitOperator
-from sundog.operators.scan import limit_scan, scan_tasks
+from sundog.operators.scan import limit_scan, repeated_scans, scan_tasks
 from sundog.operators.topk import TopKOperator
 from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
 from sundog.operators.window.frame_need import FrameNeed, needs_of
@@ -52,7 +56,7 @@ from sundog.report.details import AggregateDetails
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
-from sundog.runtime.spark import SparkRuntime, driver_for, frame_from_batches, on_driver
+from sundog.runtime.spark import SparkRuntime, driver_for, driver_of, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
 from sundog.runtime.topk import run_topk
 from sundog.runtime.window import sample_keys, window_over_exchange, window_over_reads, window_without_order
@@ -66,6 +70,8 @@ FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave
 TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _SAMPLED_ROW_GROUPS = 8
+_PROBED_ROW_GROUPS = 3
+_NARROW_ROW = 48  # bytes. Decoding one takes a nanosecond or two; a row on its way through a shuffle, 100 to 200
 
 
 class Execution:
@@ -159,7 +165,7 @@ def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, execu
     leaf = _plan_leaf(plan)
     runtime = _choose_runtime(leaf, session, settings, executors_unusable)
     if leaf is not None:
-        plan = transform_up(plan, lambda node: _with_ranges(node, leaf, runtime))
+        plan = transform_up(plan, lambda node: _with_shares(_with_ranges(node, leaf, runtime), leaf, runtime))
     return Prepared(plan, leaf, runtime)
 
 
@@ -182,6 +188,37 @@ def _with_ranges(plan: PhysicalPlan, leaf: _Leaf, runtime: Runtime) -> PhysicalP
         if scans.reads.cost <= most_read:
             return replace(plan, ranges=scans, way=way)
     return replace(plan, ranges=scans)
+
+
+def _with_shares(plan: PhysicalPlan, leaf: _Leaf, runtime: Runtime) -> PhysicalPlan:
+    """An aggregate right above its scan, in shares where reading all rows in every task is cheaper than moving them.
+
+    That is so with few tasks and narrow rows, if grouping does not make the rows fewer before they would move, and if
+    what a task then owns fits its memory.
+    """
+    shares = runtime.parallelism
+    if not isinstance(plan, TwoPhaseAggregate) or not 1 < shares <= runtime.most_read:
+        return plan
+    keys, size, rows = grouped_by(plan.keys, plan.aggregates), leaf.column_bytes(), leaf.access.rows()
+    if not keys or scan_below(plan.child) is None or not shares * TASK_BYTES <= size <= rows * _NARROW_ROW:
+        return plan
+    layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
+    if MERGE_COPIES * layout.row_bytes * rows // shares > runtime.task_memory_bytes:
+        return plan
+    return replace(plan, shares=shares) if _keys_hardly_repeat(plan, keys, runtime) else plan
+
+
+def _keys_hardly_repeat(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> bool:
+    """By the first rows of a few row groups, read on the driver."""
+    columns: set[str] = set().union(*(columns_of(key.expr) for key in keys))
+    narrow = narrowed(plan.child, columns)
+    below = None if narrow is None else scan_below(narrow)
+    if below is None:
+        return False
+    scan, _, projections = below
+    some = plan_access(scan.relation, scan.columns, scan.predicate).thinned(_PROBED_ROW_GROUPS)
+    probed = driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections, ProbeKeys(keys))
+    return any(row for batch in probed.collect() for row in batch.column(0).to_pylist())
 
 
 @dataclass(frozen=True)
@@ -297,13 +334,19 @@ class _Builder:
             return self._runtime.start([limit_scan(self._leaf.access, wanted)], "Scan").then(limit)
         return self.flow(plan.child).then(LimitOperator(plan.schema, wanted)).gather().then(limit)
 
-    def _scan(self, scan: Scan, keep_dictionaries: frozenset[str] = frozenset(), again: bool = False) -> Flow:
+    def _scan(
+        self, scan: Scan, keep_dictionaries: frozenset[str] = frozenset(), again: bool = False, times: int = 1
+    ) -> Flow:
+        """`times`: as many tasks, of which each reads everything."""
         assert self._leaf is not None
         access = self._leaf.access
         if access.columns != scan.columns:
             access = plan_access(scan.relation, scan.columns, scan.predicate)
-        count = task_count(access.column_bytes(), self._runtime.parallelism * self._runtime.scan_tasks_per_slot)
-        tasks = scan_tasks(access, count, keep_dictionaries, again)
+        if times > 1:
+            tasks = repeated_scans(access, times, keep_dictionaries)
+        else:
+            count = task_count(access.column_bytes(), self._runtime.parallelism * self._runtime.scan_tasks_per_slot)
+            tasks = scan_tasks(access, count, keep_dictionaries, again)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
     def _topk_scan(self, plan: TopKScan) -> Flow:
@@ -317,7 +360,8 @@ class _Builder:
         on_threads = isinstance(self._runtime, DriverRuntime)
         partitions = exchange_partitions(self._leaf, self._runtime)
         flow = self._grouping_input(plan)
-        for phase in aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads):
+        phases = aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads, shares=plan.shares)
+        for phase in phases:
             flow = flow.then(phase.operator)
             flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
         keys, metrics = ", ".join(named_text(key) for key in plan.keys), self._runtime.metrics
@@ -373,12 +417,16 @@ class _Builder:
     def _grouping_input(self, plan: TwoPhaseAggregate) -> Flow:
         """Strings that are grouped by and nothing else stay dictionaries: their dictionary is hashed, not their rows."""
         if not isinstance(plan.child, ParquetScan):
-            return self.flow(plan.child)
+            below = scan_below(plan.child)
+            if plan.shares == 1 or below is None:
+                return self.flow(plan.child)
+            return self._scan(below[0], times=plan.shares).then(*below[2])
         keys = {key.expr.name for key in plan.keys if isinstance(key.expr, Column) and is_text(key.expr.dtype)}
         computed = [key.expr for key in plan.keys if not isinstance(key.expr, Column)]
         for call in plan.aggregates:
             computed += [*call.args, *([call.filter] if call.filter is not None else [])]
-        return self._scan(plan.child.scan, frozenset(keys - set().union(*(columns_of(expr) for expr in computed))))
+        plain = frozenset(keys - set().union(*(columns_of(expr) for expr in computed)))
+        return self._scan(plan.child.scan, plain, times=plan.shares)
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.metrics import Metrics
 from sundog.operators.aggregate import first_phase, grouping, inputs, merging, skip_partial
-from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
 from sundog.operators.context import MemoryBudget, TaskContext
 from tests.operators.aggregate.reference import OVERFLOW, Row, python_values, same_key
 
@@ -34,6 +34,7 @@ class Setup:
     bucket_bytes: int = 1 << 19
     part_rows: int = 1 << 21
     table_groups: int = 1 << 17
+    shares: int = 1
 
 
 USUAL = Setup()
@@ -65,20 +66,25 @@ def run_phases(
 ) -> tuple[pa.Table, Metrics]:
     """The result of all tasks of the last phase, and what was counted."""
     metrics = Metrics()
-    phases = aggregate_phases(tuple(keys), tuple(calls), setup.partitions, in_process=setup.in_process)
+    shares = setup.shares if grouped_by(tuple(keys), tuple(calls)) else 1
+    phases = aggregate_phases(tuple(keys), tuple(calls), setup.partitions, in_process=setup.in_process, shares=shares)
     inputs_of_tasks: list[list[pa.RecordBatch]] = [list(batches) for batches in tasks]
+    if shares > 1:
+        inputs_of_tasks = [[batch for batches in tasks for batch in batches]] * shares
     results: list[pa.RecordBatch] = []
     with small_figures(setup):
         for phase in phases:
-            partitions = phase.partitioner.partitions if phase.partitioner else 0
+            partitions = phase.partitioner.partitions if phase.partitioner else len(inputs_of_tasks)
             outputs: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
             for number, batches in enumerate(inputs_of_tasks):
                 context = TaskContext(number, memory=MemoryBudget(setup.memory))
                 context.spill_root = None if spill_root is None else str(spill_root)
                 try:
                     made = phase.operator.run(iter(batches), context)
-                    if phase.partitioner is None:
+                    if phase is phases[-1]:
                         results += list(made)
+                    elif phase.partitioner is None:
+                        outputs[number] += list(made)
                     else:
                         for target, batch in phase.partitioner.split(made, context):
                             assert batch.schema == phase.partitioner.schema

@@ -62,6 +62,7 @@ setups = st.builds(
     bucket_bytes=st.sampled_from([64, 1 << 19]),
     part_rows=st.sampled_from([5, 1 << 21]),
     table_groups=st.sampled_from([1, 6, 1 << 17]),
+    shares=st.sampled_from([1, 1, 2, 3]),
 )
 
 MODERATE = [0.0, -0.0, 1.0, -1.0, 0.1, 2.5, -2.5, 1e6, -12345.678, 3e-5]

@@ -31,6 +31,7 @@ TABLE = events(1500)
 SETUPS = [
     Setup(),
     Setup(in_process=False, probe_rows=16, batch_rows=100, bucket_bytes=64, table_groups=5),
+    Setup(in_process=False, shares=3, probe_rows=16, batch_rows=100, bucket_bytes=64, table_groups=5),
     Setup(partitions=5, memory=20_000, probe_rows=16, batch_rows=64, part_rows=100, bucket_bytes=256),
 ]
 

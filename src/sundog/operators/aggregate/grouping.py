@@ -187,6 +187,14 @@ def spread_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, part
     return spread.pieces(spread.chunk(layout, chunks, spread.hashes([part.hashes for part in encoded])))
 
 
+def owned_rows(layout: StateLayout, keys: Sequence[Vector], length: int, shares: int, share: int) -> Ints:
+    """The rows whose keys an exchange would bring to partition `share` of `shares`."""
+    encoder, (encoded,) = encode_chunks(layout, [Chunk(length, keys, ())])
+    targets = encoder.assign(encoded, EXCHANGE_LEVEL, shares, np.zeros(shares, np.int64))
+    rows: Ints = np.flatnonzero(targets == share)
+    return rows
+
+
 def sample_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, partitions: int) -> list[Chunk]:
     """The first of so many partitions only: all rows of a part of the keys."""
     encoder, encoded = encode_chunks(layout, chunks)

@@ -16,7 +16,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.raising import can_raise
-from sundog.operators.aggregate.vectors import Bytes, Vector, from_arrow
+from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, from_arrow
 
 FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 19
 
@@ -28,6 +28,10 @@ class Arguments:
     vectors: Sequence[Vector]
     rows: Bytes | None = None
     merging: bool = False
+
+    def take(self, rows: Ints) -> Arguments:
+        passing = None if self.rows is None else self.rows.take(rows)
+        return Arguments([vector.take(rows) for vector in self.vectors], passing, self.merging)
 
     def slice(self, start: int, end: int) -> Arguments:
         rows = None if self.rows is None else self.rows[start:end]
@@ -41,6 +45,9 @@ class Rows:
     length: int
     keys: list[Vector]
     calls: list[Arguments]
+
+    def take(self, rows: Ints) -> Rows:
+        return Rows(len(rows), [key.take(rows) for key in self.keys], [call.take(rows) for call in self.calls])
 
     def slice(self, start: int, end: int) -> Rows:
         keys = [key.slice(start, end) for key in self.keys]

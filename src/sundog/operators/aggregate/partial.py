@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.first_phase import FirstPhase
+from sundog.operators.aggregate.grouping import owned_rows
 from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
 from sundog.operators.aggregate.states import StateLayout
 from sundog.operators.base import Operator
@@ -26,11 +27,15 @@ EXCHANGE_COMBINE_ROWS = 1 << 23
 
 @dataclass(frozen=True)
 class PartialAggregate(Operator):
-    """Rows -> partial groups. `in_process`: the second phase follows in this process, so that moving a row is cheap."""
+    """Rows -> partial groups. `in_process`: the second phase follows in this process, so that moving a row is cheap.
+
+    `shares`: each of so many tasks reads all rows, and takes those of the keys that it owns.
+    """
 
     keys: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
     in_process: bool = False
+    shares: int = 1
 
     @property
     def layout(self) -> StateLayout:
@@ -46,7 +51,10 @@ class PartialAggregate(Operator):
         for batch in sized_batches(batches):
             context.check_cancelled()
             with context.metrics.timed("compute_seconds"):
-                made = [layout.to_batch(c) for c in phase.take_in(evaluate_rows(self.keys, self.aggregates, batch))]
+                rows = evaluate_rows(self.keys, self.aggregates, batch)
+                if self.shares > 1:
+                    rows = rows.take(owned_rows(layout, rows.keys, rows.length, self.shares, context.partition))
+                made = [layout.to_batch(chunk) for chunk in phase.take_in(rows)]
             yield from made
         yield from (layout.to_batch(chunk) for chunk in phase.finish())
 

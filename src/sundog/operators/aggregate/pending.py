@@ -5,7 +5,7 @@ from __future__ import annotations
 from sundog.operators.aggregate.states import Chunk
 from sundog.operators.context import TaskContext
 
-_WORKING_COPIES = 3
+MERGE_COPIES = 3  # of the rows, while they are merged
 
 
 class Pending:
@@ -34,4 +34,4 @@ class Pending:
     @property
     def too_much_to_merge(self) -> bool:
         """Whether merging them, which needs some copies, would take more than the task's memory."""
-        return self._memory.used + (_WORKING_COPIES - 1) * self.nbytes > self._memory.limit
+        return self._memory.used + (MERGE_COPIES - 1) * self.nbytes > self._memory.limit

@@ -4,6 +4,7 @@
     with DISTINCT       partial ─► by keys and values ─► distinct ─► by keys ─► final
 
 Each phase is an operator that ends a stage with a partitioner, but the last. Without keys the last phase has one task.
+Where every task reads all rows and takes its share of the keys, the first exchange falls away.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sundog.operators.base import Operator, Partitioner
 
 @dataclass(frozen=True)
 class Phase:
-    """An operator, and how its rows move on. `partitioner` is None for the last."""
+    """An operator, and how its rows move on. `partitioner` is None where they stay: after the last, and in shares."""
 
     operator: Operator
     partitioner: Partitioner | None
@@ -34,25 +35,36 @@ def aggregate_phases(
     partitions: int,
     *,
     in_process: bool,
+    shares: int = 1,
 ) -> tuple[Phase, ...]:
     """The phases of GROUP BY `keys`, with `partitions` tasks after each exchange.
 
-    `in_process`: all of them run in this process, and exchanges hand over batches as they are.
+    `in_process`: all of them run in this process, and exchanges hand over batches as they are. `shares`: as many tasks
+    read all rows, and each takes a share of the keys.
     """
     last = partitions if keys else 1
     values = distinct_values(aggregates)
     if not values:
-        partial = PartialAggregate(keys, aggregates, in_process)
-        final = FinalAggregate(keys, aggregates, in_process)
-        return (Phase(partial, HashPartition(partial.layout, last)), Phase(final, None))
+        partial = PartialAggregate(keys, aggregates, in_process or shares > 1, shares)
+        final = FinalAggregate(keys, aggregates, partial.in_process)
+        return (Phase(partial, _exchange(partial, last)), Phase(final, None))
     middle = DistinctAggregate(keys, values, aggregates, in_process)
-    partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, in_process)
+    partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, in_process or shares > 1, shares)
     final = FinalAggregate(keys, middle.outer_aggregates, in_process)
     return (
-        Phase(partial, HashPartition(partial.layout, partitions)),
+        Phase(partial, _exchange(partial, partitions)),
         Phase(middle, HashPartition(middle.layout, last)),
         Phase(final, None),
     )
+
+
+def grouped_by(keys: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...]) -> tuple[NamedExpr, ...]:
+    """What the first phase groups by."""
+    return (*keys, *distinct_values(aggregates))
+
+
+def _exchange(partial: PartialAggregate, partitions: int) -> Partitioner | None:
+    return HashPartition(partial.layout, partitions) if partial.shares == 1 else None
 
 
 def distinct_values(aggregates: tuple[AggregateCall, ...]) -> tuple[NamedExpr, ...]:

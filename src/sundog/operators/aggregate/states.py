@@ -56,6 +56,12 @@ class StateLayout:
         return sum(numpy_type.itemsize * words + 1 for numpy_type, words in widths)
 
     @cached_property
+    def row_bytes(self) -> int:
+        """What a partial group takes with its key, but for the bytes of strings."""
+        widths = (storage(dtype) for _, dtype in self.keys)
+        return self.state_bytes + sum(numpy_type.itemsize * words + 1 for numpy_type, words in widths)
+
+    @cached_property
     def schema(self) -> pa.Schema:
         fields = [(name, self._travelling(dtype)) for name, dtype in self.keys]
         for call in self.calls:

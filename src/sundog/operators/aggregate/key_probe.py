@@ -1,0 +1,47 @@
+"""Whether grouping makes rows fewer, asked of a few of them before the query runs.
+
+The first phase asks the same while it runs (`skip_partial.py`), of the rows that it has. Here the answer decides how the
+query runs at all: keys that hardly repeat are not worth a first phase, nor, with few tasks, an exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sundog.expr.calls import NamedExpr
+from sundog.operators.aggregate.group_table import GroupTable
+from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
+from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.partial import SKIP_RATIO
+from sundog.operators.aggregate.skip_partial import PROBE_ROWS, SkipProbe
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+
+
+@dataclass(frozen=True)
+class ProbeKeys(Operator):
+    """One row: whether the first phase would give up grouping by these keys. Looks at the first rows of each batch."""
+
+    keys: tuple[NamedExpr, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([("gives_up", pa.bool_())])
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        table = GroupTable(KeyLayout.of([key.expr.dtype for key in self.keys]))
+        probe = SkipProbe(SKIP_RATIO)
+        for batch in sized_batches(batches):
+            rows = evaluate_rows(self.keys, (), batch.slice(0, PROBE_ROWS))
+            before = table.count
+            table.assign(rows.keys, rows.length)
+            probe.grouped(rows.length, table.count - before, table.cheap)
+            if probe.skipping:
+                break
+        yield pa.RecordBatch.from_arrays([pa.array([probe.skipping])], schema=self.schema)
+
+    def describe(self) -> str:
+        return f"ProbeKeys: [{', '.join(key.name for key in self.keys)}]"

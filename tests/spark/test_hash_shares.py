@@ -1,0 +1,111 @@
+"""Aggregates whose tasks read all rows and keep a share of the keys: when, what the text says, and the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sundog
+from tests.oracle.compare import assert_same
+
+pytestmark = pytest.mark.spark
+
+ROWS = 30_000
+QUERIES = {
+    "one key": "SELECT id, count(*) AS c, sum(v) AS s, avg(v) AS a FROM scattered GROUP BY id",
+    "text": "SELECT name, id % 7 AS m, max(v) AS v FROM scattered WHERE v > -900 GROUP BY name, id % 7",
+    "distinct": "SELECT few, count(DISTINCT id) AS d, sum(v) AS s FROM scattered GROUP BY few",
+    "distinct only": "SELECT count(DISTINCT id, name) AS d FROM scattered",
+    "top": "SELECT id, sum(v) AS s FROM scattered GROUP BY id HAVING s > 10 ORDER BY s DESC, id LIMIT 20",
+    "computed": "SELECT id + 1 AS k, min(name) AS n FROM (SELECT id * 2 AS id, name FROM scattered) GROUP BY id + 1",
+    "counted": "SELECT count(*) AS c, sum(c) AS s FROM (SELECT id, count(v) AS c FROM scattered GROUP BY id)",
+}
+
+
+@pytest.fixture(scope="module")
+def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    random = np.random.default_rng(11)
+    ids = random.integers(0, ROWS, ROWS)
+    table = pa.table(
+        {
+            "id": pa.array(ids, mask=ids % 100 == 3),
+            "few": ids % 5,
+            "name": pa.array([f"name {number % 9000}" if number % 50 else None for number in ids.tolist()]),
+            "v": random.integers(-1000, 1000, ROWS),
+        }
+    )
+    folder = tmp_path_factory.mktemp("scattered")
+    for part in range(3):
+        share = table.slice(part * ROWS // 3, ROWS // 3)
+        pq.write_table(share, folder / f"part-{part}.parquet", row_group_size=2_500)
+    enabled.read.parquet(str(folder)).createOrReplaceTempView("scattered")
+    return enabled
+
+
+@pytest.fixture(autouse=True)
+def small_figures(monkeypatch: pytest.MonkeyPatch, session: Any) -> None:
+    session.conf.set("spark.sundog.placement", "executors")
+    monkeypatch.setattr("sundog.runtime.execute.TASK_BYTES", 1024)
+    monkeypatch.setattr("sundog.operators.aggregate.key_probe.PROBE_ROWS", 1000)
+    monkeypatch.setattr("sundog.operators.aggregate.skip_partial.PROBE_ROWS", 1000)
+    monkeypatch.setattr("sundog.operators.aggregate.inputs.FEWEST_ROWS", 1000)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_shares_give_sparks_answer(session: Any, query: str) -> None:
+    ours = session.sql(QUERIES[query]).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert "HashShares: keys=" in run.plan
+    assert "each of 2 tasks reads all rows" in run.plan
+    assert run.metrics["input_rows"] == ROWS, "each row is counted once"
+    assert run.metrics["rows_read_again"] >= ROWS
+    session.conf.set("spark.sundog.enabled", "false")
+    try:
+        theirs = session.sql(QUERIES[query]).toArrow()
+    finally:
+        session.conf.set("spark.sundog.enabled", "true")
+    assert_same(ours, theirs, ordered=query == "top")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT few, count(*) AS c FROM scattered GROUP BY few",
+        "SELECT sum(v) AS s FROM scattered",
+        "SELECT id, count(*) AS c FROM (SELECT id FROM scattered LIMIT 20000) GROUP BY id",
+    ],
+    ids=["keys that repeat", "no keys", "rows that are not simply read"],
+)
+def test_other_rows_are_exchanged(session: Any, query: str) -> None:
+    session.sql(query).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert "HashShares" not in run.plan
+
+
+def test_many_slots_exchange(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sundog.runtime.spark.SparkRuntime.most_read", 1.0)
+    assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
+
+
+def test_groups_beyond_the_memory_of_a_task_are_exchanged(session: Any) -> None:
+    session.conf.set("spark.sundog.task.memoryBytes", "1m")
+    try:
+        assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
+    finally:
+        session.conf.unset("spark.sundog.task.memoryBytes")
+
+
+def test_shares_under_a_coalesce_of_the_users(session: Any, tmp_path: Path) -> None:
+    frame = session.sql("SELECT id, count(*) AS c FROM scattered GROUP BY id").coalesce(1)
+    frame.write.parquet(str(tmp_path / "out"))
+    assert sundog.last_run().accelerated
+    written = pq.read_table(tmp_path / "out")
+    assert written.num_rows == session.sql("SELECT DISTINCT id FROM scattered").count()
+    assert sum(written.column("c").to_pylist()) == ROWS
