@@ -22,7 +22,7 @@ demo: .venv/run.stamp ## demo     see it: three queries on plain Spark and on su
 	$(BIN)/sundog demo $(ARGS)
 
 test: .venv/dev.stamp ## test     run all tests, with a real Spark
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
 
 check: .venv/dev.stamp ## check    format, lint, types, import layers and the tests that need no Spark (a minute)
 	$(BIN)/ruff format --check src tests

@@ -1,0 +1,59 @@
+"""Twenty million groups with 256 MB a task: it finishes, Spark says the same, and nothing is left on the disk."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sundog
+from tests.oracle.compare import assert_same
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KEYS = 20_000_000
+QUERY = """
+    SELECT count(*) AS groups, sum(c) AS rows, sum(s) AS total, bit_xor(xxhash64(k, c, s, low, high)) AS of_all
+    FROM (SELECT k, count(*) AS c, sum(v) AS s, min(v) AS low, max(v) AS high FROM many GROUP BY k)
+"""
+
+
+def scratch_folders() -> set[Path]:
+    root = Path(tempfile.gettempdir())
+    return {*root.glob("sundog-*"), *root.glob("*/sundog-*"), *root.glob("*/*/sundog-*")}
+
+
+@pytest.fixture(scope="module")
+def answer(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    """Plain Spark's, over the table `many`."""
+    folder = tmp_path_factory.mktemp("many")
+    keys = np.random.default_rng(9).permutation(KEYS)
+    for part, share in enumerate(np.array_split(keys, 4)):
+        table = pa.table({"k": share, "v": share % 1000})
+        pq.write_table(table, folder / f"{part}.parquet", row_group_size=500_000)
+    enabled.read.parquet(str(folder)).createOrReplaceTempView("many")
+    enabled.conf.set("spark.sundog.enabled", "false")
+    try:
+        return enabled.sql(QUERY).toArrow()
+    finally:
+        enabled.conf.set("spark.sundog.enabled", "true")
+
+
+@pytest.mark.parametrize("placement", ["driver", "executors"])
+def test_more_groups_than_memory(enabled: Any, answer: pa.Table, placement: str) -> None:
+    enabled.conf.set("spark.sundog.placement", placement)
+    enabled.conf.set("spark.sundog.task.memoryBytes", "256m")
+    before = scratch_folders()
+    ours = enabled.sql(QUERY).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert run.metrics["spill_count"] > 0
+    assert run.metrics["peak_memory_bytes"] <= 256 << 20
+    assert scratch_folders() == before
+    assert_same(ours, answer, ordered=True)
+    assert ours.column("groups").to_pylist() == [KEYS]
