@@ -72,7 +72,7 @@ def test_a_real_engine_is_measured(bench: Bench) -> None:
     topk, _, grouped = results.measurements
     assert [m.case for m in results.measurements] == ["topk/hits-narrow", "clickbench/q00", "clickbench/q15"]
     assert (topk.status, grouped.status) == (Status.SKIPPED, Status.OK)
-    assert len(grouped.seconds) == 2
+    assert len(grouped.seconds) >= 2
     assert grouped.first_seconds is not None
     assert grouped.first_seconds > 0
     assert results.versions["decode"]["pyarrow"]
@@ -87,7 +87,7 @@ def test_memory_and_processor_time_are_reported(bench: Bench) -> None:
     assert measured.peak_bytes is not None
     assert measured.peak_bytes > 30 << 20
     assert set(measured.peak_bytes_by_role) == {"driver"}
-    assert len(measured.cpu_seconds) == 2
+    assert len(measured.cpu_seconds) == len(measured.seconds) >= 2
 
 
 def test_a_missing_engine_is_said_and_skipped(bench: Bench, fake: Callable[[str], str]) -> None:

@@ -26,8 +26,11 @@ from sundog.benchmarks.job import CaseJob, Job, Message
 from sundog.benchmarks.processes import cpu_seconds
 
 Send = Callable[[str, dict[str, Any]], None]
+Run = tuple[Answer, float, float | None]  # with its seconds, and those of all processors
 
 _WATCH_SECONDS = 1.0
+_SHORT_SECONDS = 1.0
+_MOST_SHORT_RUNS = 25
 
 
 def main() -> None:
@@ -91,11 +94,10 @@ def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[st
     _keep(first.table, case_job.answer_file)
     runs = [(first, first_seconds, first_cpu)]
     if first_seconds < job.enough_seconds:
-        for _ in range(job.warmup):
-            _timed(engine, case)
-        runs = [_timed(engine, case)]
-        while len(runs) < job.repeat and perf_counter() - begin < job.enough_seconds:
-            runs.append(_timed(engine, case))
+        until = begin + job.enough_seconds
+        if job.warmup:
+            _repeated(engine, case, job.warmup, until)
+        runs = _repeated(engine, case, job.repeat, until)
     return {
         "first_seconds": first_seconds,
         "seconds": [seconds for _, seconds, _ in runs],
@@ -104,6 +106,17 @@ def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[st
         "facts": _facts([answer for answer, _, _ in runs]),
         "note": "one run only: it was long" if runs[0][0] is first else None,
     }
+
+
+def _repeated(engine: Engine, case: Case, times: int, until: float) -> list[Run]:
+    """So many runs, fewer where it gets late; more where they are short, since a JVM compiles what it runs often."""
+    start = perf_counter()
+    runs = [_timed(engine, case)]
+    while (len(runs) < times and perf_counter() < until) or (
+        len(runs) < _MOST_SHORT_RUNS and perf_counter() - start < _SHORT_SECONDS
+    ):
+        runs.append(_timed(engine, case))
+    return runs
 
 
 def _facts(answers: list[Answer]) -> dict[str, Any]:
@@ -115,7 +128,7 @@ def _facts(answers: list[Answer]) -> dict[str, Any]:
     return facts
 
 
-def _timed(engine: Engine, case: Case) -> tuple[Answer, float, float | None]:
+def _timed(engine: Engine, case: Case) -> Run:
     cpu_before = cpu_seconds(os.getpid())
     start = perf_counter()
     answer = engine.run(case)
