@@ -21,6 +21,7 @@ from sundog.expr.nodes import Column, columns_of, substitute
 from sundog.front.support import Code, Declined
 from sundog.metrics import Metrics
 from sundog.operators.aggregate.key_probe import ProbeKeys
+from sundog.operators.aggregate.merging import MERGED_AT_ONCE
 from sundog.operators.aggregate.pending import MERGE_COPIES
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
 from sundog.operators.aggregate.states import StateLayout
@@ -359,6 +360,8 @@ class _Builder:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
         partitions = exchange_partitions(self._leaf, self._runtime)
+        if on_threads and self._leaf is not None and partitions > 1:
+            partitions = max(partitions, self._leaf.access.rows() // MERGED_AT_ONCE + 1)
         flow = self._grouping_input(plan)
         phases = aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads, shares=plan.shares)
         for phase in phases:

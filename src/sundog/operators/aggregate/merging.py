@@ -17,6 +17,7 @@ from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 
 _PART_ROWS = 1 << 21
+MERGED_AT_ONCE = 3 * _PART_ROWS // 4  # rows of a partition that is merged in one part, though it is not an even one
 _MOST_PARTS = 64
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
 
