@@ -146,13 +146,22 @@ class LimitAny(PhysicalPlan):
         return [f"Limit: fetch={self.limit}" + (f", skip={self.offset}" if self.offset else "")]
 
 
+class GroupWay(Enum):
+    """How the rows of one group get together."""
+
+    EXCHANGE = "partial groups are moved by the hash of their keys"
+    SHARES = "every task reads all rows and keeps those whose keys it owns"
+    GATHER = "there are so few that the driver merges them"
+
+
 @dataclass(frozen=True)
 class TwoPhaseAggregate(PhysicalPlan):
     child: PhysicalPlan
     keys: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
     output: pa.Schema
-    shares: int = 1  # as many tasks read all rows, and each takes a share of the keys: no exchange
+    way: GroupWay = GroupWay.EXCHANGE
+    shares: int = 1  # how many, if it runs in shares
 
     @property
     def schema(self) -> pa.Schema:
@@ -162,9 +171,11 @@ class TwoPhaseAggregate(PhysicalPlan):
         keys = ", ".join(named_text(key) for key in self.keys)
         calls = ", ".join(call_text(call) for call in self.aggregates)
         names = ", ".join(key.name for key in self.keys)
-        move = f"HashExchange: keys=[{names}]"
-        if self.shares > 1:
-            move = f"HashShares: keys=[{names}], each of {self.shares} tasks reads all rows"
+        move = {
+            GroupWay.EXCHANGE: f"HashExchange: keys=[{names}]",
+            GroupWay.SHARES: f"HashShares: keys=[{names}], each of {self.shares} tasks reads all rows",
+            GroupWay.GATHER: f"Gather: keys=[{names}], few groups are merged on the driver",
+        }[self.way]
         return [
             f"Aggregate: mode=final, keys=[{names}]",
             move,

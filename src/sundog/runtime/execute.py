@@ -41,6 +41,7 @@ from sundog.plan.logical import Scan
 from sundog.plan.physical import (
     Apply,
     ForeignScan,
+    GroupWay,
     LimitAny,
     ParallelWindow,
     ParquetScan,
@@ -72,6 +73,8 @@ TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _SAMPLED_ROW_GROUPS = 8
 _PROBED_ROW_GROUPS = 3
+_FEW_NEW = 0.001  # of the rows of a row group; a thousandth of all rows may be groups then
+_GATHERED_GROUPS = 100_000
 _NARROW_ROW = 48  # bytes. Decoding one takes a nanosecond or two; a row on its way through a shuffle, 100 to 200
 
 
@@ -166,7 +169,7 @@ def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, execu
     leaf = _plan_leaf(plan)
     runtime = _choose_runtime(leaf, session, settings, executors_unusable)
     if leaf is not None:
-        plan = transform_up(plan, lambda node: _with_shares(_with_ranges(node, leaf, runtime), leaf, runtime))
+        plan = transform_up(plan, lambda node: _with_way(_with_ranges(node, leaf, runtime), leaf, runtime))
     return Prepared(plan, leaf, runtime)
 
 
@@ -191,35 +194,44 @@ def _with_ranges(plan: PhysicalPlan, leaf: _Leaf, runtime: Runtime) -> PhysicalP
     return replace(plan, ranges=scans)
 
 
-def _with_shares(plan: PhysicalPlan, leaf: _Leaf, runtime: Runtime) -> PhysicalPlan:
-    """An aggregate right above its scan, in shares where reading all rows in every task is cheaper than moving them.
+def _with_way(plan: PhysicalPlan, leaf: _Leaf, runtime: Runtime) -> PhysicalPlan:
+    """An aggregate on executors without an exchange, if it has no keys, or a look at some keys shows a better way."""
+    if not isinstance(plan, TwoPhaseAggregate) or isinstance(runtime, DriverRuntime):
+        return plan
+    keys = grouped_by(plan.keys, plan.aggregates)
+    if not keys:
+        return replace(plan, way=GroupWay.GATHER)
+    found = _probe(plan, keys, runtime)
+    if found is None:
+        return plan
+    if found["gives_up"] and _affords_shares(plan, keys, leaf, runtime):
+        return replace(plan, way=GroupWay.SHARES, shares=runtime.parallelism)
+    if found["new_share"] <= _FEW_NEW and found["groups"] * runtime.parallelism <= _GATHERED_GROUPS:
+        return replace(plan, way=GroupWay.GATHER)
+    return plan
 
-    That is so with few tasks and narrow rows, if grouping does not make the rows fewer before they would move, and if
-    what a task then owns fits its memory.
-    """
-    shares = runtime.parallelism
-    if not isinstance(plan, TwoPhaseAggregate) or not 1 < shares <= runtime.most_read:
-        return plan
-    keys, size, rows = grouped_by(plan.keys, plan.aggregates), leaf.column_bytes(), leaf.access.rows()
-    if not keys or scan_below(plan.child) is None or not shares * TASK_BYTES <= size <= rows * _NARROW_ROW:
-        return plan
+
+def _affords_shares(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], leaf: _Leaf, runtime: Runtime) -> bool:
+    """With few tasks and narrow rows, reading all rows in each task is cheaper than moving them; if what it owns fits."""
+    shares, size, rows = runtime.parallelism, leaf.column_bytes(), leaf.access.rows()
+    if not 1 < shares <= runtime.most_read or not shares * TASK_BYTES <= size <= rows * _NARROW_ROW:
+        return False
     layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
-    if MERGE_COPIES * layout.row_bytes * rows // shares > runtime.task_memory_bytes:
-        return plan
-    return replace(plan, shares=shares) if _keys_hardly_repeat(plan, keys, runtime) else plan
+    return MERGE_COPIES * layout.row_bytes * rows // shares <= runtime.task_memory_bytes
 
 
-def _keys_hardly_repeat(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> bool:
-    """By the first rows of a few row groups, read on the driver."""
+def _probe(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> dict[str, Any] | None:
+    """What the first rows of a few row groups, read on the driver, say of the keys; None where that is no cheap look."""
     columns: set[str] = set().union(*(columns_of(key.expr) for key in keys))
     narrow = narrowed(plan.child, columns)
     below = None if narrow is None else scan_below(narrow)
     if below is None:
-        return False
+        return None
     scan, _, projections = below
     some = plan_access(scan.relation, scan.columns, scan.predicate).thinned(_PROBED_ROW_GROUPS)
     probed = driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections, ProbeKeys(keys))
-    return any(row for batch in probed.collect() for row in batch.column(0).to_pylist())
+    found: list[dict[str, Any]] = [row for batch in probed.collect() for row in batch.to_pylist()]
+    return found[0] if found else None
 
 
 @dataclass(frozen=True)
@@ -364,9 +376,12 @@ class _Builder:
             partitions = max(partitions, self._leaf.access.rows() // MERGED_AT_ONCE + 1)
         flow = self._grouping_input(plan)
         phases = aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads, shares=plan.shares)
-        for phase in phases:
+        for number, phase in enumerate(phases):
             flow = flow.then(phase.operator)
-            flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
+            if plan.way is GroupWay.GATHER:
+                flow = flow if number else flow.gather()
+            elif phase.partitioner is not None:
+                flow = flow.exchange(phase.partitioner)
         keys, metrics = ", ".join(named_text(key) for key in plan.keys), self._runtime.metrics
         self._details.setdefault("aggregate", []).append(lambda: AggregateDetails.from_metrics(keys, metrics.as_dict()))
         return flow

@@ -1,7 +1,8 @@
-"""Whether grouping makes rows fewer, asked of a few of them before the query runs.
+"""How much grouping makes rows fewer, asked of a few of them before the query runs.
 
 The first phase asks the same while it runs (`skip_partial.py`), of the rows that it has. Here the answer decides how the
-query runs at all: keys that hardly repeat are not worth a first phase, nor, with few tasks, an exchange.
+query runs at all: keys that hardly repeat are not worth a first phase nor, with few tasks, an exchange; and the partial
+groups of few keys need no exchange either, they fit on the driver.
 """
 
 from __future__ import annotations
@@ -23,25 +24,30 @@ from sundog.operators.context import TaskContext
 
 @dataclass(frozen=True)
 class ProbeKeys(Operator):
-    """One row: whether the first phase would give up grouping by these keys. Looks at the first rows of each batch."""
+    """One row: whether the first phase would give up grouping by these keys; how many there were; how many of the last
+    rows were new. Looks at the first rows of each batch.
+    """
 
     keys: tuple[NamedExpr, ...]
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([("gives_up", pa.bool_())])
+        return pa.schema([("gives_up", pa.bool_()), ("groups", pa.int64()), ("new_share", pa.float64())])
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         table = GroupTable(KeyLayout.of([key.expr.dtype for key in self.keys]))
         probe = SkipProbe(SKIP_RATIO)
+        new_share = 1.0
         for batch in sized_batches(batches):
             rows = evaluate_rows(self.keys, (), batch.slice(0, PROBE_ROWS))
             before = table.count
             table.assign(rows.keys, rows.length)
             probe.grouped(rows.length, table.count - before, table.cheap)
+            new_share = (table.count - before) / rows.length
             if probe.skipping:
                 break
-        yield pa.RecordBatch.from_arrays([pa.array([probe.skipping])], schema=self.schema)
+        answer = {"gives_up": probe.skipping, "groups": table.count, "new_share": new_share}
+        yield pa.RecordBatch.from_pylist([answer], self.schema)
 
     def describe(self) -> str:
         return f"ProbeKeys: [{', '.join(key.name for key in self.keys)}]"

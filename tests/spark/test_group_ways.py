@@ -1,4 +1,4 @@
-"""Aggregates whose tasks read all rows and keep a share of the keys: when, what the text says, and the answer."""
+"""Aggregates without an exchange, in shares of the keys or gathered: when, what the text says, and the answer."""
 
 from __future__ import annotations
 
@@ -76,17 +76,38 @@ def test_shares_give_sparks_answer(session: Any, query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT few, count(*) AS c FROM scattered GROUP BY few",
-        "SELECT sum(v) AS s FROM scattered",
-        "SELECT id, count(*) AS c FROM (SELECT id FROM scattered LIMIT 20000) GROUP BY id",
+        "SELECT few, count(*) AS c, sum(v) AS s FROM scattered GROUP BY few",
+        "SELECT sum(v) AS s, count(name) AS n FROM scattered",
+        "SELECT max(v) AS v, count(*) AS c FROM scattered WHERE v > 5000",
+        "SELECT few, v > 0 AS p, min(name) AS n FROM scattered GROUP BY few, v > 0 ORDER BY few, p LIMIT 3",
+        "SELECT count(DISTINCT few) AS d, sum(v) AS s FROM scattered",
+        "SELECT few, count(DISTINCT v > 0) AS d FROM scattered GROUP BY few",
     ],
-    ids=["keys that repeat", "no keys", "rows that are not simply read"],
 )
-def test_other_rows_are_exchanged(session: Any, query: str) -> None:
-    session.sql(query).toArrow()
+def test_few_groups_are_gathered(session: Any, query: str) -> None:
+    ours = session.sql(query).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
-    assert "HashShares" not in run.plan
+    assert "few groups are merged on the driver" in run.plan
+    assert "exchange_rows" not in run.metrics or run.metrics["exchange_rows"] < 100
+    session.conf.set("spark.sundog.enabled", "false")
+    try:
+        theirs = session.sql(query).toArrow()
+    finally:
+        session.conf.set("spark.sundog.enabled", "true")
+    assert_same(ours, theirs, ordered="ORDER BY" in query)
+
+
+def test_keys_that_repeat_somewhat_are_exchanged(session: Any) -> None:
+    session.sql("SELECT name, count(*) AS c FROM scattered WHERE id % 20 < 2 GROUP BY name").toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert "HashExchange: keys=" in run.plan
+
+
+def test_rows_that_are_not_simply_read_are_exchanged(session: Any) -> None:
+    session.sql("SELECT id, count(*) AS c FROM (SELECT id FROM scattered LIMIT 20000) GROUP BY id").toArrow()
+    assert "HashExchange: keys=" in sundog.last_run().plan
 
 
 def test_many_slots_exchange(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
