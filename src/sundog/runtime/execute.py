@@ -73,8 +73,7 @@ TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _SAMPLED_ROW_GROUPS = 8
 _PROBED_ROW_GROUPS = 3
-_FEW_NEW = 0.001  # of the rows of a row group; a thousandth of all rows may be groups then
-_GATHERED_GROUPS = 100_000
+_GATHERED_ROWS = 300_000
 _NARROW_ROW = 48  # bytes. Decoding one takes a nanosecond or two; a row on its way through a shuffle, 100 to 200
 
 
@@ -206,7 +205,8 @@ def _with_way(plan: PhysicalPlan, leaf: _Leaf, runtime: Runtime) -> PhysicalPlan
         return plan
     if found["gives_up"] and _affords_shares(plan, keys, leaf, runtime):
         return replace(plan, way=GroupWay.SHARES, shares=runtime.parallelism)
-    if found["new_share"] <= _FEW_NEW and found["groups"] * runtime.parallelism <= _GATHERED_GROUPS:
+    known, unseen = found["groups"] * runtime.parallelism, found["new_share"] * leaf.access.rows()
+    if known + unseen <= _GATHERED_ROWS:
         return replace(plan, way=GroupWay.GATHER)
     return plan
 
