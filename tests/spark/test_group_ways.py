@@ -12,6 +12,7 @@ import pytest
 
 import sundog
 from tests.oracle.compare import assert_same
+from tests.oracle.plain_spark import plain_spark
 
 pytestmark = pytest.mark.spark
 
@@ -66,11 +67,8 @@ def test_shares_give_sparks_answer(session: Any, query: str) -> None:
     assert "each of 2 tasks reads all rows" in run.plan
     assert run.metrics["input_rows"] == ROWS, "each row is counted once"
     assert run.metrics["rows_read_again"] >= ROWS
-    session.conf.set("spark.sundog.enabled", "false")
-    try:
+    with plain_spark(session):
         theirs = session.sql(QUERIES[query]).toArrow()
-    finally:
-        session.conf.set("spark.sundog.enabled", "true")
     assert_same(ours, theirs, ordered=query == "top")
 
 
@@ -91,11 +89,8 @@ def test_few_groups_are_gathered(session: Any, query: str) -> None:
     assert run.accelerated, run.fallback_reasons
     assert "few groups are merged on the driver" in run.plan
     assert "exchange_rows" not in run.metrics or run.metrics["exchange_rows"] < 100
-    session.conf.set("spark.sundog.enabled", "false")
-    try:
+    with plain_spark(session):
         theirs = session.sql(query).toArrow()
-    finally:
-        session.conf.set("spark.sundog.enabled", "true")
     assert_same(ours, theirs, ordered="ORDER BY" in query)
 
 

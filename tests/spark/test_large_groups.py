@@ -13,6 +13,7 @@ import pytest
 
 import sundog
 from tests.oracle.compare import assert_same
+from tests.oracle.plain_spark import plain_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -37,11 +38,8 @@ def answer(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
         table = pa.table({"k": share, "v": share % 1000})
         pq.write_table(table, folder / f"{part}.parquet", row_group_size=500_000)
     enabled.read.parquet(str(folder)).createOrReplaceTempView("many")
-    enabled.conf.set("spark.sundog.enabled", "false")
-    try:
+    with plain_spark(enabled):
         return enabled.sql(QUERY).toArrow()
-    finally:
-        enabled.conf.set("spark.sundog.enabled", "true")
 
 
 @pytest.mark.parametrize("placement", ["driver", "executors"])

@@ -15,6 +15,7 @@ from sundog.errors import InternalError
 from sundog.operators.window.halo import HaloDrop
 from sundog.runtime.spark import SparkRuntime
 from tests.oracle.compare import assert_same
+from tests.oracle.plain_spark import plain_spark
 
 pytestmark = pytest.mark.spark
 
@@ -81,11 +82,8 @@ def test_ranges_read_their_own_rows(session: Any, call: str, where: str, table: 
     assert "exchange_rows" not in run.metrics, "no row moved"
     assert run.metrics["input_rows"] == ROWS
     assert run.metrics["window_input_rows"] == run.metrics["window_rows"] == run.metrics["output_rows"] == ours.num_rows
-    session.conf.set("spark.sundog.enabled", "false")
-    try:
+    with plain_spark(session):
         theirs = session.sql(query).toArrow()
-    finally:
-        session.conf.set("spark.sundog.enabled", "true")
     assert_same(ours, theirs, ordered=False)
 
 
@@ -177,9 +175,6 @@ def test_a_window_in_a_plan_whose_tasks_are_not_its_partitions(
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
     assert run.metrics["window_input_rows"] == run.metrics["window_rows"] == ROWS
-    session.conf.set("spark.sundog.enabled", "false")
-    try:
+    with plain_spark(session):
         theirs = rows()
-    finally:
-        session.conf.set("spark.sundog.enabled", "true")
     assert ours == theirs
