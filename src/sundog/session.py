@@ -51,7 +51,8 @@ from sundog.plan.rules.order import optimize
 from sundog.progress import progress_sink
 from sundog.report.explain import explain_text, render_plan
 from sundog.run import Run, last_run, start_run
-from sundog.runtime.execute import Execution, execute, prepare
+from sundog.runtime.execute import Execution, execute
+from sundog.runtime.prepare import prepare
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
 from sundog.runtime.spark import named_table, unwrap_worker_error
 from sundog.shipping import executor_problem

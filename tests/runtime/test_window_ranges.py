@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.execute import TASK_BYTES, fewest_ranges, window_ranges
+from sundog.runtime.prepare import TASK_BYTES, fewest_ranges, window_ranges
 
 
 @dataclass(frozen=True)

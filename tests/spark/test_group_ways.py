@@ -51,8 +51,8 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture(autouse=True)
 def small_figures(monkeypatch: pytest.MonkeyPatch, session: Any) -> None:
     session.conf.set("spark.sundog.placement", "executors")
-    monkeypatch.setattr("sundog.runtime.execute.TASK_BYTES", 1024)
-    monkeypatch.setattr("sundog.runtime.execute._GATHERED_ROWS", 100)
+    monkeypatch.setattr("sundog.runtime.prepare.TASK_BYTES", 1024)
+    monkeypatch.setattr("sundog.runtime.prepare._GATHERED_ROWS", 100)
     monkeypatch.setattr("sundog.operators.aggregate.key_probe.PROBE_ROWS", 1000)
     monkeypatch.setattr("sundog.operators.aggregate.skip_partial.PROBE_ROWS", 1000)
     monkeypatch.setattr("sundog.operators.aggregate.inputs.FEWEST_ROWS", 1000)

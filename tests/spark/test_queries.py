@@ -59,7 +59,7 @@ def tables(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     enabled.table("events").write.partitionBy("small", "day").parquet(str(folder / "parted"))
     enabled.read.parquet(str(folder / "parted")).createOrReplaceTempView("parted")
     with pytest.MonkeyPatch.context() as patch:  # so that two thousand rows are worth several tasks
-        patch.setattr("sundog.runtime.execute.TASK_BYTES", 4096)
+        patch.setattr("sundog.runtime.prepare.TASK_BYTES", 4096)
         yield enabled
 
 

@@ -51,7 +51,7 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sundog.runtime.execute.TASK_BYTES", 4096)
+    monkeypatch.setattr("sundog.runtime.prepare.TASK_BYTES", 4096)
 
 
 @pytest.fixture

@@ -1,0 +1,201 @@
+"""Decides how a physical plan runs, from what can be known before it does: settings, footers, a look at a few rows.
+
+    where       the driver for little work, which then costs no Spark job, and the executors for much
+    how many    tasks, partitions and ranges: for every slot, none too small to be worth starting or too large for its memory
+    which way   rows get together: moved through an exchange, read again, or gathered
+
+The plan that comes out says what was decided, so `explain` can show it without running anything.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sundog.config import Settings
+from sundog.errors import InternalError
+from sundog.expr.calls import NamedExpr
+from sundog.expr.nodes import columns_of, substitute
+from sundog.front.support import Code, Declined
+from sundog.operators.aggregate.key_probe import ProbeKeys
+from sundog.operators.aggregate.pending import MERGE_COPIES
+from sundog.operators.aggregate.phases import grouped_by
+from sundog.operators.aggregate.states import StateLayout
+from sundog.operators.scan import scan_tasks
+from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
+from sundog.operators.window.frame_need import FrameNeed, needs_of
+from sundog.operators.window.range_scan import plan_range_scans
+from sundog.operators.window.statistics_ranges import MOST_READ
+from sundog.parquet.access_plan import ParquetAccessPlan, plan_access
+from sundog.plan.physical import (
+    GroupWay,
+    ParallelWindow,
+    ParquetScan,
+    PhysicalPlan,
+    RangeWay,
+    TopKScan,
+    TwoPhaseAggregate,
+    narrowed,
+    scan_below,
+)
+from sundog.runtime.driver import DriverRuntime
+from sundog.runtime.flow import Runtime
+from sundog.runtime.spark import SparkRuntime, driver_of
+from sundog.tree import transform_up, walk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave the others idle
+TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
+_SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
+_PROBED_ROW_GROUPS = 3
+_GATHERED_ROWS = 300_000
+_NARROW_ROW = 48  # bytes. Decoding one takes a nanosecond or two; a row on its way through a shuffle, 100 to 200
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What is to be read, after everything that statistics can say."""
+
+    access: ParquetAccessPlan
+    topk: TopKPlan | None = None
+
+    def column_bytes(self) -> int:
+        return self.access.column_bytes() if self.topk is None else self.topk.column_bytes()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan for which everything is decided that the files' footers decide."""
+
+    plan: PhysicalPlan
+    leaf: Leaf | None
+    runtime: Runtime
+
+
+def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, executors_unusable: str | None) -> Prepared:
+    """Plan the access, choose the place, and choose between reading and moving the ranges of a window."""
+    leaf = _plan_leaf(plan)
+    runtime = _choose_runtime(leaf, session, settings, executors_unusable)
+    if leaf is not None:
+        plan = transform_up(plan, lambda node: _with_way(_with_ranges(node, leaf, runtime), leaf, runtime))
+    return Prepared(plan, leaf, runtime)
+
+
+def _with_ranges(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPlan:
+    """A window right above its scan, with how its ranges could read their own rows."""
+    if not isinstance(plan, ParallelWindow) or plan.partition_by or not plan.order_by:
+        return plan
+    need, below = needs_of(plan.calls), scan_below(plan.child)
+    if below is None or need.kind is FrameNeed.ONE_RANGE:
+        return plan
+    key = replace(plan.order_by[0], expr=substitute(plan.order_by[0].expr, below[1]))
+    for ranges, way, most_read in (
+        (window_ranges(leaf, runtime), RangeWay.READ, MOST_READ),
+        (fewest_ranges(leaf, runtime), RangeWay.SAMPLE_AND_READ, runtime.most_read),
+    ):
+        scans = plan_range_scans(leaf.access, key, need.reach, ranges)
+        if scans is None or scans.extremes.overflows(need.reach, key):
+            return plan
+        scans = replace(scans, reads=replace(scans.reads, key=plan.order_by[0]))
+        if scans.reads.cost <= most_read:
+            return replace(plan, ranges=scans, way=way)
+    return replace(plan, ranges=scans)
+
+
+def _with_way(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPlan:
+    """An aggregate on executors without an exchange, if it has no keys, or a look at some keys shows a better way."""
+    if not isinstance(plan, TwoPhaseAggregate) or isinstance(runtime, DriverRuntime):
+        return plan
+    keys = grouped_by(plan.keys, plan.aggregates)
+    if not keys:
+        return replace(plan, way=GroupWay.GATHER)
+    found = _probe(plan, keys, runtime)
+    if found is None:
+        return plan
+    if found["gives_up"] and _affords_shares(plan, keys, leaf, runtime):
+        return replace(plan, way=GroupWay.SHARES, shares=runtime.parallelism)
+    known, unseen = found["groups"] * runtime.parallelism, found["new_share"] * leaf.access.rows()
+    if known + unseen <= _GATHERED_ROWS:
+        return replace(plan, way=GroupWay.GATHER)
+    return plan
+
+
+def _affords_shares(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], leaf: Leaf, runtime: Runtime) -> bool:
+    """With few tasks and narrow rows, reading all rows in each task is cheaper than moving them; if what it owns fits."""
+    shares, size, rows = runtime.parallelism, leaf.column_bytes(), leaf.access.rows()
+    if not 1 < shares <= runtime.most_read or not shares * TASK_BYTES <= size <= rows * _NARROW_ROW:
+        return False
+    layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
+    return MERGE_COPIES * layout.row_bytes * rows // shares <= runtime.task_memory_bytes
+
+
+def _probe(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> dict[str, Any] | None:
+    """What the first rows of a few row groups, read on the driver, say of the keys; None where that is no cheap look."""
+    columns: set[str] = set().union(*(columns_of(key.expr) for key in keys))
+    narrow = narrowed(plan.child, columns)
+    below = None if narrow is None else scan_below(narrow)
+    if below is None:
+        return None
+    scan, _, projections = below
+    some = plan_access(scan.relation, scan.columns, scan.predicate).thinned(_PROBED_ROW_GROUPS)
+    probed = driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections, ProbeKeys(keys))
+    found: list[dict[str, Any]] = [row for batch in probed.collect() for row in batch.to_pylist()]
+    return found[0] if found else None
+
+
+def _plan_leaf(plan: PhysicalPlan) -> Leaf | None:
+    """Read the footers and prune; None for a plan over rows of Spark's."""
+    leaves = [node for node in walk(plan) if not node.children]
+    if len(leaves) != 1:
+        raise InternalError("a plan has one leaf")
+    leaf = leaves[0]
+    if not isinstance(leaf, ParquetScan | TopKScan):
+        return None
+    access = plan_access(leaf.scan.relation, leaf.scan.columns, leaf.scan.predicate)
+    if isinstance(leaf, ParquetScan):
+        return Leaf(access)
+    switches = Switches() if leaf.dynamic_pruning else Switches.static_only()
+    return Leaf(access, plan_topk(access, leaf.order, leaf.limit + leaf.offset, leaf.checks, switches))
+
+
+def _choose_runtime(
+    leaf: Leaf | None, session: SparkSession, settings: Settings, executors_unusable: str | None
+) -> Runtime:
+    """`auto`: the driver for what fits it, the executors for the rest and for rows that are theirs already."""
+    wish = settings.placement
+    if wish == "auto":
+        fits = leaf is not None and leaf.column_bytes() <= settings.driver_max_bytes
+        wish = "driver" if fits or executors_unusable else "executors"
+    if wish == "driver" and leaf is not None:
+        return DriverRuntime(os.cpu_count() or 1, settings.task_memory_bytes)
+    if executors_unusable:
+        raise Declined.because(Code.PLACEMENT, executors_unusable)
+    return SparkRuntime(session, settings.task_memory_bytes, settings.exchange_block_bytes)
+
+
+def task_count(column_bytes: int, most: int) -> int:
+    """Tasks for so much input: none so small that starting it costs more than running it."""
+    return max(1, min(most, column_bytes // TASK_BYTES))
+
+
+def exchange_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
+    """As many as keep every slot busy; one where the input is too small to share out."""
+    most = runtime.parallelism * FINAL_TASKS_PER_SLOT
+    return most if leaf is None else min(most, task_count(leaf.column_bytes(), most))
+
+
+def fewest_ranges(leaf: Leaf | None, runtime: Runtime) -> int:
+    """Of a window: one for every slot, and none that would not fit a task's memory when it is sorted and computed."""
+    if leaf is None:
+        return runtime.parallelism
+    by_memory = -(-leaf.column_bytes() * _SORTED_TIMES // runtime.task_memory_bytes)
+    return max(min(runtime.parallelism, task_count(leaf.column_bytes(), runtime.parallelism)), by_memory)
+
+
+def window_ranges(leaf: Leaf | None, runtime: Runtime) -> int:
+    """As many as even out, where there is more than one slot."""
+    fewest = fewest_ranges(leaf, runtime)
+    return fewest if runtime.parallelism == 1 else max(fewest, exchange_partitions(leaf, runtime))
