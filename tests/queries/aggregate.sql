@@ -62,3 +62,7 @@ SELECT grp, sort_array(collect_list(num)) l FROM events GROUP BY grp;
 SELECT d, power(d, 2) p, power(count(*), 2) q FROM events GROUP BY d;
 -- expect: fallback UNKNOWN_EXPRESSION
 SELECT grp, power(count(*), 3) p FROM events GROUP BY grp;
+-- expect: fallback COST
+SELECT sum(num + 0), sum(num + 1), sum(num + 2), sum(num + 3), sum(num + 4), sum(num + 5), sum(num + 6), sum(num + 7), sum(num + 8), sum(num + 9), sum(num + 10), sum(num + 11), sum(num + 12), sum(num + 13), sum(num + 14), sum(num + 15), sum(num + 16), sum(num + 17), sum(num + 18), sum(num + 19) FROM events;
+-- expect: accelerated
+SELECT grp, sum(num + 0), sum(num + 1), sum(num + 2), sum(num + 3), sum(num + 4), sum(num + 5), sum(num + 6), sum(num + 7), sum(num + 8), sum(num + 9), sum(num + 10), sum(num + 11), sum(num + 12), sum(num + 13), sum(num + 14), sum(num + 15), sum(num + 16), sum(num + 17), sum(num + 18), sum(num + 19) FROM events GROUP BY grp;
