@@ -13,10 +13,7 @@ from sundog.runtime.prepare import TASK_BYTES, fewest_ranges, window_ranges
 
 @dataclass(frozen=True)
 class Leaf:
-    size: int
-
-    def column_bytes(self) -> int:
-        return self.size
+    column_bytes: int
 
 
 @pytest.mark.parametrize(

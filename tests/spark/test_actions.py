@@ -11,6 +11,7 @@ import pytest
 
 import sundog
 from sundog.runtime.progress import ProgressSink
+from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
 pytestmark = pytest.mark.spark
@@ -54,11 +55,8 @@ def test_action_gives_what_spark_gives(session: Any, action: str, sql: str, plac
     run = sundog.last_run()
     becomes_a_shape = action in ("take", "head", "first", "count", "isEmpty")
     assert run.accelerated == (sql != INELIGIBLE or becomes_a_shape)
-    session.conf.set("spark.sundog.enabled", "false")
-    try:
+    with plain_spark(session):
         theirs = ACTIONS[action](session.sql(sql))
-    finally:
-        session.conf.set("spark.sundog.enabled", "true")
     assert ours == theirs
     assert not sundog.last_run().accelerated
 
@@ -69,9 +67,8 @@ def test_show_prints_what_spark_prints(session: Any, sql: str, capsys: pytest.Ca
         session.sql(f"SELECT * FROM ({sql}) ORDER BY id").show(7, truncate, vertical)
         ours = capsys.readouterr().out
         assert sundog.last_run().accelerated
-        session.conf.set("spark.sundog.enabled", "false")
-        session.sql(f"SELECT * FROM ({sql}) ORDER BY id").show(7, truncate, vertical)
-        session.conf.set("spark.sundog.enabled", "true")
+        with plain_spark(session):
+            session.sql(f"SELECT * FROM ({sql}) ORDER BY id").show(7, truncate, vertical)
         assert ours == capsys.readouterr().out
 
 
@@ -82,11 +79,10 @@ def test_writes_hold_the_same_rows(session: Any, sql: str, tmp_path: Path) -> No
     assert list((tmp_path / "ours").glob("*.zstd.parquet"))
     session.sql(sql).write.format("json").save(str(tmp_path / "json"))
     assert sundog.last_run().accelerated
-    session.conf.set("spark.sundog.enabled", "false")
-    theirs = sorted_rows(session.sql(sql).collect())
-    assert sorted_rows(session.read.parquet(str(tmp_path / "ours")).collect()) == theirs
-    assert session.read.json(str(tmp_path / "json")).count() == len(theirs)
-    session.conf.set("spark.sundog.enabled", "true")
+    with plain_spark(session):
+        theirs = sorted_rows(session.sql(sql).collect())
+        assert sorted_rows(session.read.parquet(str(tmp_path / "ours")).collect()) == theirs
+        assert session.read.json(str(tmp_path / "json")).count() == len(theirs)
 
 
 def test_save_modes_still_protect_existing_data(session: Any, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 import sundog
 from tests.oracle.compare import assert_same
+from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
 pytestmark = pytest.mark.spark
@@ -72,11 +73,8 @@ def spark_answers(tables: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_same_answer_as_spark(tables: Any, spark_answers: dict[str, Any], query: Query, placement: str) -> None:
     if query.name not in spark_answers:
-        tables.conf.set("spark.sundog.enabled", "false")
-        try:
+        with plain_spark(tables):
             spark_answers[query.name] = tables.sql(query.sql).toArrow()
-        finally:
-            tables.conf.set("spark.sundog.enabled", "true")
     tables.conf.set("spark.sundog.placement", placement)
     ours = tables.sql(query.sql).toArrow()
     run = sundog.last_run()

@@ -43,7 +43,15 @@ from sundog.plan.physical import (
 from sundog.report.details import AggregateDetails
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
-from sundog.runtime.prepare import Leaf, exchange_partitions, fewest_ranges, prepare, task_count, window_ranges
+from sundog.runtime.prepare import (
+    Leaf,
+    exchange_partitions,
+    fewest_ranges,
+    prepare,
+    some_row_groups,
+    task_count,
+    window_ranges,
+)
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkRuntime, driver_for, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
@@ -256,16 +264,13 @@ class _Builder:
 
     def _sample_some(self, keys: PhysicalPlan, steps: WindowSteps, scans: RangeScans) -> KeySample:
         """A sample of a few row groups: where statistics know the extremes of all rows, it need not see them all."""
-        below = scan_below(keys)
-        assert below is not None
-        scan, _, projections = below
-        access = plan_access(scan.relation, scan.columns, scan.predicate)
-        some = access.thinned(max(_SAMPLED_ROW_GROUPS, 2 * window_ranges(self._leaf, self._runtime)))
+        count = max(_SAMPLED_ROW_GROUPS, 2 * window_ranges(self._leaf, self._runtime))
+        some, times, projections = some_row_groups(keys, count)
         size = some.column_bytes()
         runtime = driver_for(self._runtime, size)
         tasks = scan_tasks(some, task_count(size, runtime.parallelism * runtime.scan_tasks_per_slot), again=True)
         sample = sample_keys(steps, runtime.start(tasks, "Sample").then(*projections))
-        return sample.standing_for(access.rows() / max(some.rows(), 1), scans.extremes)
+        return sample.standing_for(times, scans.extremes)
 
     def _grouping_input(self, plan: TwoPhaseAggregate) -> Flow:
         """Strings that are grouped by and nothing else stay dictionaries: their dictionary is hashed, not their rows."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sundog.config import Settings
@@ -22,6 +23,7 @@ from sundog.operators.aggregate.key_probe import ProbeKeys
 from sundog.operators.aggregate.pending import MERGE_COPIES
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.operators.aggregate.states import StateLayout
+from sundog.operators.base import Operator
 from sundog.operators.scan import scan_tasks
 from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
 from sundog.operators.window.frame_need import FrameNeed, needs_of
@@ -55,6 +57,17 @@ _GATHERED_ROWS = 300_000
 _NARROW_ROW = 48  # bytes. Decoding one takes a nanosecond or two; a row on its way through a shuffle, 100 to 200
 
 
+def some_row_groups(plan: PhysicalPlan, count: int) -> tuple[ParquetAccessPlan, float, list[Operator]]:
+    """A few row groups of a plan that only reads and projects: how to read them, rows in all over theirs, projections."""
+    below = scan_below(plan)
+    if below is None:
+        raise InternalError("only what is simply read has row groups to look at")
+    scan, _, projections = below
+    access = plan_access(scan.relation, scan.columns, scan.predicate)
+    some = access.thinned(count)
+    return some, access.rows() / max(some.rows(), 1), projections
+
+
 @dataclass(frozen=True)
 class Leaf:
     """What is to be read, after everything that statistics can say."""
@@ -62,6 +75,7 @@ class Leaf:
     access: ParquetAccessPlan
     topk: TopKPlan | None = None
 
+    @cached_property
     def column_bytes(self) -> int:
         return self.access.column_bytes() if self.topk is None else self.topk.column_bytes()
 
@@ -76,7 +90,7 @@ class Prepared:
 
 
 def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, executors_unusable: str | None) -> Prepared:
-    """Plan the access, choose the place, and choose between reading and moving the ranges of a window."""
+    """Plan the access, choose the place, and choose how the rows of a range or of a group get together."""
     leaf = _plan_leaf(plan)
     runtime = _choose_runtime(leaf, session, settings, executors_unusable)
     if leaf is not None:
@@ -125,7 +139,7 @@ def _with_way(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPlan:
 
 def _affords_shares(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], leaf: Leaf, runtime: Runtime) -> bool:
     """With few tasks and narrow rows, reading all rows in each task is cheaper than moving them; if what it owns fits."""
-    shares, size, rows = runtime.parallelism, leaf.column_bytes(), leaf.access.rows()
+    shares, size, rows = runtime.parallelism, leaf.column_bytes, leaf.access.rows()
     if not 1 < shares <= runtime.most_read or not shares * TASK_BYTES <= size <= rows * _NARROW_ROW:
         return False
     layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
@@ -136,11 +150,9 @@ def _probe(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtim
     """What the first rows of a few row groups, read on the driver, say of the keys; None where that is no cheap look."""
     columns: set[str] = set().union(*(columns_of(key.expr) for key in keys))
     narrow = narrowed(plan.child, columns)
-    below = None if narrow is None else scan_below(narrow)
-    if below is None:
+    if narrow is None or scan_below(narrow) is None:
         return None
-    scan, _, projections = below
-    some = plan_access(scan.relation, scan.columns, scan.predicate).thinned(_PROBED_ROW_GROUPS)
+    some, _, projections = some_row_groups(narrow, _PROBED_ROW_GROUPS)
     probed = driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections, ProbeKeys(keys))
     found: list[dict[str, Any]] = [row for batch in probed.collect() for row in batch.to_pylist()]
     return found[0] if found else None
@@ -167,7 +179,7 @@ def _choose_runtime(
     """`auto`: the driver for what fits it, the executors for the rest and for rows that are theirs already."""
     wish = settings.placement
     if wish == "auto":
-        fits = leaf is not None and leaf.column_bytes() <= settings.driver_max_bytes
+        fits = leaf is not None and leaf.column_bytes <= settings.driver_max_bytes
         wish = "driver" if fits or executors_unusable else "executors"
     if wish == "driver" and leaf is not None:
         return DriverRuntime(os.cpu_count() or 1, settings.task_memory_bytes)
@@ -184,15 +196,15 @@ def task_count(column_bytes: int, most: int) -> int:
 def exchange_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
     """As many as keep every slot busy; one where the input is too small to share out."""
     most = runtime.parallelism * FINAL_TASKS_PER_SLOT
-    return most if leaf is None else min(most, task_count(leaf.column_bytes(), most))
+    return most if leaf is None else min(most, task_count(leaf.column_bytes, most))
 
 
 def fewest_ranges(leaf: Leaf | None, runtime: Runtime) -> int:
     """Of a window: one for every slot, and none that would not fit a task's memory when it is sorted and computed."""
     if leaf is None:
         return runtime.parallelism
-    by_memory = -(-leaf.column_bytes() * _SORTED_TIMES // runtime.task_memory_bytes)
-    return max(min(runtime.parallelism, task_count(leaf.column_bytes(), runtime.parallelism)), by_memory)
+    by_memory = -(-leaf.column_bytes * _SORTED_TIMES // runtime.task_memory_bytes)
+    return max(min(runtime.parallelism, task_count(leaf.column_bytes, runtime.parallelism)), by_memory)
 
 
 def window_ranges(leaf: Leaf | None, runtime: Runtime) -> int:
