@@ -38,7 +38,7 @@ def layer(*parts: str, packages: str) -> Layer:
 LAYERS = {
     "kernels": layer(packages="numpy numba llvmlite"),
     "expr": layer(packages="numpy pyarrow"),
-    "parquet": layer("expr", packages="numpy pyarrow"),
+    "parquet": layer("kernels", "expr", packages="numpy pyarrow"),
     "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
     "front": layer("plan.logical", "parquet.relation", "expr", packages="numpy pyarrow"),

@@ -48,10 +48,10 @@ def test_views_compare_group_and_write_as_bytes_do(strings: list[bytes], slack: 
     unique = list(dict.fromkeys(strings))
     assert ids.tolist() == [unique.index(text) for text in strings]
     assert len(set(hashes.tolist())) == len(unique)
-    out, offsets = np.empty(total_length(views) + WRITE_SLACK, np.uint8), np.empty(len(strings) + 1, np.int32)
+    out, offsets = np.empty(total_length(views, 1) + WRITE_SLACK, np.uint8), np.empty(len(strings) + 1, np.int32)
     write_strings(views, blocks, offsets, out.ctypes.data)
     assert [out[a:b].tobytes() for a, b in pairwise(offsets)] == strings
-    assert len(data) >= total_length(views)
+    assert len(data) >= total_length(views, 1)
 
 
 def test_equal_strings_in_different_blocks_are_one_group() -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
+from sundog.operators.aggregate.vectors import Ints, from_arrow, is_view, to_arrow
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 
@@ -47,8 +48,20 @@ def keep_rows(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> pa.RecordBa
         return batch.slice(0, 0)
     if batch.num_columns == 0:
         return batch.slice(0, count)
+    if any(is_view(column.type) for column in batch.columns):
+        return _take_with_views(batch, np.flatnonzero(mask))
     # For few survivors of many rows gathering by index beats copying by mask (10 columns, 100,000 rows, 1 in 100
     # kept: 0.3 ms against 1.1 ms); from about 1 in 10 on it is the other way round.
     if count * 10 < batch.num_rows:
         return batch.take(pa.array(np.flatnonzero(mask)))
     return batch.filter(pa.array(mask))
+
+
+def _take_with_views(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
+    """Arrow cannot take from string_view arrays."""
+    indices = pa.array(rows)
+    arrays = [
+        to_arrow(from_arrow(column).take(rows), column.type) if is_view(column.type) else column.take(indices)
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

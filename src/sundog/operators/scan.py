@@ -36,8 +36,8 @@ _SMALLEST_BATCH = 1024
 class ScanTask:
     """Reads `columns` of its slices' rows where `predicate` is true. `batch_rows` bounds batches, to stop early.
 
-    `keep_dictionaries` names string columns that whoever reads takes as dictionary arrays as well: where the file stores
-    a dictionary, decoding 100,000 rows then takes 0.3 ms instead of 2-3 ms, and equal strings need not be found again.
+    `as_stored` names string columns that whoever reads takes as dictionary or string_view arrays as well: no string is
+    copied then (`parquet/text_pages.py`), and equal ones of a dictionary need not be found again.
     """
 
     relation: Relation  # without its files: those of the task are in the slices
@@ -45,7 +45,7 @@ class ScanTask:
     columns: tuple[str, ...]
     predicate: Expr | None = None
     batch_rows: int | None = None
-    keep_dictionaries: frozenset[str] = frozenset()
+    as_stored: frozenset[str] = frozenset()
     again: bool = False  # another task reads and counts the same rows
 
     @property
@@ -57,7 +57,7 @@ class ScanTask:
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
-                with open_slice(self.relation, part, context, self.keep_dictionaries) as reader:
+                with open_slice(self.relation, part, context, self.as_stored) as reader:
                     for groups, all_match in _runs(part, reader.layout, self.batch_rows is None):
                         context.check_cancelled()
                         unread -= len(groups)
@@ -130,23 +130,20 @@ class ScanTask:
 
 
 def scan_tasks(
-    plan: ParquetAccessPlan, count: int, keep_dictionaries: frozenset[str] = frozenset(), again: bool = False
+    plan: ParquetAccessPlan, count: int, as_stored: frozenset[str] = frozenset(), again: bool = False
 ) -> list[ScanTask]:
     """The plan's work in at most `count` tasks of about equal bytes, in file order."""
     relation = replace(plan.relation, files=())
     if plan.predicate is not None:
-        keep_dictionaries -= columns_of(plan.predicate)
+        as_stored -= columns_of(plan.predicate)
     return [
-        ScanTask(relation, slices, plan.columns, plan.predicate, None, keep_dictionaries, again)
-        for slices in plan.tasks(count)
+        ScanTask(relation, slices, plan.columns, plan.predicate, None, as_stored, again) for slices in plan.tasks(count)
     ]
 
 
-def repeated_scans(
-    plan: ParquetAccessPlan, times: int, keep_dictionaries: frozenset[str] = frozenset()
-) -> list[ScanTask]:
+def repeated_scans(plan: ParquetAccessPlan, times: int, as_stored: frozenset[str] = frozenset()) -> list[ScanTask]:
     """As many tasks, of which each does all of the plan's work. The rows are counted by the first."""
-    return [task for number in range(times) for task in scan_tasks(plan, 1, keep_dictionaries, again=number > 0)]
+    return [task for number in range(times) for task in scan_tasks(plan, 1, as_stored, again=number > 0)]
 
 
 def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
@@ -163,13 +160,13 @@ def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
 
 
 def open_slice(
-    relation: Relation, part: FileSlice, context: TaskContext, keep_dictionaries: frozenset[str] = frozenset()
+    relation: Relation, part: FileSlice, context: TaskContext, as_stored: frozenset[str] = frozenset()
 ) -> FileReader:
     """Open a file and make sure that it is still the file that was planned for."""
     footer = read_footer(part.file, relation.filesystem)
     if footer is None or footer.identity != part.identity:
         raise FileProblem(ProblemKind.CHANGED, part.file.path)
-    return FileReader(FileLayout.of(relation, part.file, footer), relation, context.metrics, keep_dictionaries)
+    return FileReader(FileLayout.of(relation, part.file, footer), relation, context.metrics, as_stored)
 
 
 def column_schema(relation: Relation, names: tuple[str, ...] | list[str]) -> pa.Schema:
@@ -181,7 +178,7 @@ def column_schema(relation: Relation, names: tuple[str, ...] | list[str]) -> pa.
 def to_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """A batch; also one of no columns, which still has rows (`SELECT count(*)`)."""
     if arrays:
-        if any(pa.types.is_dictionary(array.type) for array in arrays):
+        if any(array.type != field.type for array, field in zip(arrays, schema, strict=True)):  # strings as stored
             return pa.record_batch(arrays, names=schema.names)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     return pa.record_batch([pa.nulls(rows)], names=["rows"]).select([])

@@ -27,6 +27,7 @@ from sundog.parquet.filesystem import open_file
 from sundog.parquet.footer import Footer, read_footer, stamp_of
 from sundog.parquet.problems import FileProblem, ProblemKind, TooLargeForOneArray
 from sundog.parquet.relation import DataFile, PartitionColumn, Relation
+from sundog.parquet.text_pages import read_text
 
 PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
 _SMALL_PIECE_ROWS = 65_536
@@ -86,12 +87,12 @@ class FileReader:
     """An open file. Use as a context manager; not shared between threads."""
 
     def __init__(
-        self, layout: FileLayout, relation: Relation, metrics: Metrics, keep_dictionaries: frozenset[str] = frozenset()
+        self, layout: FileLayout, relation: Relation, metrics: Metrics, as_stored: frozenset[str] = frozenset()
     ) -> None:
-        """`keep_dictionaries` names string columns that `read` may give as dictionary arrays where the file does."""
+        """`as_stored` names string columns that `read` may give as dictionary or string_view arrays."""
         self.layout = layout
         self.metrics = metrics
-        self._keep_dictionaries = keep_dictionaries
+        self._as_stored = as_stored
         self._decoders: dict[tuple[int, ...], Any] = {}
         self.source = open_file(layout.file.path, relation.filesystem)
         try:
@@ -140,8 +141,26 @@ class FileReader:
         self.count(row_groups, names)
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
+        found = self._texts(row_groups, stored)
+        others = [source for source in stored if source.name not in found]
+        if others:
+            found |= self._decode(row_groups, others)
+        return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
+
+    def _texts(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
+        """The string columns that need not be copied."""
+        if len(row_groups) != 1:
+            return {}
+        found = {
+            source.name: read_text(self.source, self.layout.footer, row_groups[0], source.leaf, source.dtype)
+            for source in stored
+            if source.name in self._as_stored and is_text(source.dtype)
+        }
+        return {name: array for name, array in found.items() if array is not None}
+
+    def _decode(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
         leaves = sorted({source.leaf for source in stored})
-        kept = [source for source in stored if source.name in self._keep_dictionaries]
+        kept = [source for source in stored if source.name in self._as_stored]
         whole = (s.leaf for s in kept if all(self.layout.is_dictionary(s, group) for group in row_groups))
         try:
             table = self.decoder(tuple(whole)).read_row_groups(
@@ -149,7 +168,7 @@ class FileReader:
             )
         except (pa.ArrowException, OSError) as problem:
             raise FileProblem(ProblemKind.CORRUPT, self.layout.file.path, str(problem)) from problem
-        return self._arrays(table, leaves, stored, names)
+        return self._arrays(table, leaves, stored)
 
     def pieces(self, row_group: int, names: Sequence[str], piece_bytes: int = PIECE_BYTES) -> Iterator[list[pa.Array]]:
         """The columns of one row group, in parts where it is larger than memory should hold at once."""
@@ -177,7 +196,8 @@ class FileReader:
         leaves = sorted({source.leaf for source in stored})
         batches = self._parquet.iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
         while (batch := self._next(batches)) is not None:
-            yield self._arrays(pa.Table.from_batches([batch]), leaves, stored, names)
+            arrays = self._arrays(pa.Table.from_batches([batch]), leaves, stored)
+            yield [arrays[name] if name in arrays else self.layout.constant(name, batch.num_rows) for name in names]
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         try:
@@ -185,19 +205,14 @@ class FileReader:
         except (pa.ArrowException, OSError) as problem:
             raise FileProblem(ProblemKind.CORRUPT, self.layout.file.path, str(problem)) from problem
 
-    def _arrays(
-        self, table: pa.Table, leaves: list[int], stored: list[ColumnSource], names: Sequence[str]
-    ) -> list[pa.Array]:
-        arrays = {
+    def _arrays(self, table: pa.Table, leaves: list[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
+        path = self.layout.file.path
+        return {
             source.name: to_query_type(
-                table.column(leaves.index(source.leaf)),
-                source,
-                self.layout.file.path,
-                source.name in self._keep_dictionaries,
+                table.column(leaves.index(source.leaf)), source, path, source.name in self._as_stored
             )
             for source in stored
         }
-        return [arrays[name] if name in arrays else self.layout.constant(name, table.num_rows) for name in names]
 
     def count(self, row_groups: Sequence[int], names: Sequence[str]) -> None:
         """Add the columns' bytes to the metrics."""

@@ -18,7 +18,7 @@ class ThriftError(ValueError):
     """The bytes end too early or are no struct of the compact protocol."""
 
 
-def read_struct(data: bytes, position: int = 0, stop_after: int | None = None) -> tuple[Struct, int]:
+def read_struct(data: bytes | memoryview, position: int = 0, stop_after: int | None = None) -> tuple[Struct, int]:
     """A struct and the position after it. `stop_after`: read no further than this field (then the rest is not read)."""
     fields: Struct = {}
     number = 0
@@ -41,7 +41,7 @@ def read_struct(data: bytes, position: int = 0, stop_after: int | None = None) -
         raise ThriftError("the struct is not complete") from problem
 
 
-def _read_value(data: bytes, position: int, kind: int) -> tuple[Any, int]:
+def _read_value(data: bytes | memoryview, position: int, kind: int) -> tuple[Any, int]:
     if kind in (TRUE, FALSE):
         return kind == TRUE, position
     if kind == BYTE:
@@ -60,7 +60,7 @@ def _read_value(data: bytes, position: int, kind: int) -> tuple[Any, int]:
     raise ThriftError(f"type {kind} is not used by Parquet")
 
 
-def _read_list(data: bytes, position: int) -> tuple[tuple[int, list[Any]], int]:
+def _read_list(data: bytes | memoryview, position: int) -> tuple[tuple[int, list[Any]], int]:
     header = data[position]
     position += 1
     kind, size = header & 15, header >> 4
@@ -77,13 +77,13 @@ def _read_list(data: bytes, position: int) -> tuple[tuple[int, list[Any]], int]:
     return (kind, items), position
 
 
-def _bytes(data: bytes, position: int, size: int) -> bytes:
+def _bytes(data: bytes | memoryview, position: int, size: int) -> bytes:
     if position + size > len(data):
         raise IndexError
-    return data[position : position + size]
+    return bytes(data[position : position + size])
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     result = shift = 0
     while True:
         byte = data[position]
@@ -94,7 +94,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _zigzag(data: bytes, position: int) -> tuple[int, int]:
+def _zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
     number, position = _varint(data, position)
     return (number >> 1) ^ -(number & 1), position
 

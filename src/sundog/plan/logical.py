@@ -126,15 +126,19 @@ class Limit(LogicalPlan):
 
 @dataclass(frozen=True)
 class Aggregate(LogicalPlan):
-    """GROUP BY keys. No keys: exactly one row, also for no input. DISTINCT: keys and no aggregates."""
+    """GROUP BY keys. No keys: exactly one row, also for no input. DISTINCT: keys and no aggregates.
+
+    `hidden` keys are grouped by and not put out.
+    """
 
     child: LogicalPlan
     keys: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
+    hidden: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> pa.Schema:
-        keys = [(k.name, k.expr.dtype) for k in self.keys]
+        keys = [(k.name, k.expr.dtype) for k in self.keys if k.name not in self.hidden]
         return pa.schema([*keys, *((a.name, a.dtype) for a in self.aggregates)])
 
 

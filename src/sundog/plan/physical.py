@@ -18,6 +18,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
 from sundog.expr.nodes import Column, Expr, columns_of, substitute
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
+from sundog.operators.aggregate.final import BestGroups
 from sundog.operators.base import Operator
 from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
@@ -160,12 +161,18 @@ class TwoPhaseAggregate(PhysicalPlan):
     keys: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
     output: pa.Schema
+    best: BestGroups | None = None
     way: GroupWay = GroupWay.EXCHANGE
     shares: int = 1  # how many, if it runs in shares
 
     @property
     def schema(self) -> pa.Schema:
         return self.output
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Keys that are not put out."""
+        return frozenset(key.name for key in self.keys) - set(self.output.names)
 
     def lines(self) -> list[str]:
         keys = ", ".join(named_text(key) for key in self.keys)
@@ -176,8 +183,9 @@ class TwoPhaseAggregate(PhysicalPlan):
             GroupWay.SHARES: f"HashShares: keys=[{names}], each of {self.shares} tasks reads all rows",
             GroupWay.GATHER: f"Gather: keys=[{names}], few groups are merged on the driver",
         }[self.way]
+        best = "" if self.best is None else f", fetch={self.best.limit}, order=[{render_order(self.best.order)}]"
         return [
-            f"Aggregate: mode=final, keys=[{names}]",
+            f"Aggregate: mode=final, keys=[{names}]{best}",
             move,
             f"Aggregate: mode=partial, keys=[{keys}], aggregates=[{calls}]",
         ]
@@ -274,7 +282,7 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
             if isinstance(plan.child, Scan):  # tied to its scan: the live threshold prunes row groups
                 dynamic = settings.topk_dynamic_pruning
                 return TopKScan(plan.child, plan.order, plan.limit, plan.offset, plan.checks, dynamic)
-            return TopKMerge(lower(plan.child, settings), plan.order, plan.limit, plan.offset)
+            return TopKMerge(_lower_under(plan, settings), plan.order, plan.limit, plan.offset)
         case Limit():
             return LimitAny(lower(plan.child, settings), plan.limit, plan.offset)
         case Aggregate():
@@ -284,6 +292,16 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
             return ParallelWindow(child, plan.calls, plan.partition_by, plan.order_by, plan.schema)
         case _:
             raise TypeError(f"no physical form for {type(plan).__name__}")
+
+
+def _lower_under(plan: TopK, settings: Settings) -> PhysicalPlan:
+    """What a top-k chooses from. An aggregate that is ordered by its results can choose by itself before it shows keys."""
+    child = lower(plan.child, settings)
+    if isinstance(child, TwoPhaseAggregate):
+        results = {call.name for call in child.aggregates}
+        if set().union(*(columns_of(key.expr) for key in plan.order)) <= results:
+            return replace(child, best=BestGroups(plan.order, plan.limit + plan.offset))
+    return child
 
 
 def narrowed(plan: PhysicalPlan, columns: set[str]) -> PhysicalPlan | None:

@@ -190,19 +190,17 @@ class _Builder:
             return self._runtime.start([limit_scan(self._leaf.access, wanted)], "Scan").then(limit)
         return self.flow(plan.child).then(LimitOperator(plan.schema, wanted)).gather().then(limit)
 
-    def _scan(
-        self, scan: Scan, keep_dictionaries: frozenset[str] = frozenset(), again: bool = False, times: int = 1
-    ) -> Flow:
+    def _scan(self, scan: Scan, as_stored: frozenset[str] = frozenset(), again: bool = False, times: int = 1) -> Flow:
         """`times`: as many tasks, of which each reads everything."""
         assert self._leaf is not None
         access = self._leaf.access
         if access.columns != scan.columns:
             access = plan_access(scan.relation, scan.columns, scan.predicate)
         if times > 1:
-            tasks = repeated_scans(access, times, keep_dictionaries)
+            tasks = repeated_scans(access, times, as_stored)
         else:
             count = task_count(access.column_bytes(), self._runtime.parallelism * self._runtime.scan_tasks_per_slot)
-            tasks = scan_tasks(access, count, keep_dictionaries, again)
+            tasks = scan_tasks(access, count, as_stored, again)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
     def _topk_scan(self, plan: TopKScan) -> Flow:
@@ -218,7 +216,15 @@ class _Builder:
         if on_threads and self._leaf is not None and partitions > 1:
             partitions = max(partitions, self._leaf.access.rows() // MERGED_AT_ONCE + 1)
         flow = self._grouping_input(plan)
-        phases = aggregate_phases(plan.keys, plan.aggregates, partitions, in_process=on_threads, shares=plan.shares)
+        phases = aggregate_phases(
+            plan.keys,
+            plan.aggregates,
+            partitions,
+            in_process=on_threads,
+            shares=plan.shares,
+            hidden=plan.hidden,
+            best=plan.best,
+        )
         for number, phase in enumerate(phases):
             flow = flow.then(phase.operator)
             if plan.way is GroupWay.GATHER:
@@ -273,18 +279,18 @@ class _Builder:
         return sample.standing_for(times, scans.extremes)
 
     def _grouping_input(self, plan: TwoPhaseAggregate) -> Flow:
-        """Strings that are grouped by and nothing else stay dictionaries: their dictionary is hashed, not their rows."""
+        """Strings that are only grouped by or aggregated as they are come as they are stored: nothing is copied."""
         if not isinstance(plan.child, ParquetScan):
             below = scan_below(plan.child)
             if plan.shares == 1 or below is None:
                 return self.flow(plan.child)
             return self._scan(below[0], times=plan.shares).then(*below[2])
-        keys = {key.expr.name for key in plan.keys if isinstance(key.expr, Column) and is_text(key.expr.dtype)}
-        computed = [key.expr for key in plan.keys if not isinstance(key.expr, Column)]
-        for call in plan.aggregates:
-            computed += [*call.args, *([call.filter] if call.filter is not None else [])]
-        plain = frozenset(keys - set().union(*(columns_of(expr) for expr in computed)))
-        return self._scan(plan.child.scan, plain, times=plan.shares)
+        used = [*(key.expr for key in plan.keys), *(arg for call in plan.aggregates for arg in call.args)]
+        plain = {expr.name for expr in used if isinstance(expr, Column) and is_text(expr.dtype)}
+        computed = [expr for expr in used if not isinstance(expr, Column)]
+        computed += [call.filter for call in plan.aggregates if call.filter is not None]
+        as_stored = frozenset(plain - set().union(*(columns_of(expr) for expr in computed)))
+        return self._scan(plan.child.scan, as_stored, times=plan.shares)
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):

@@ -97,15 +97,10 @@ class KeyEncoder:
         )
         return FoundGroups(ids, int(count), founders[: int(count)])
 
-    def keys_of(self, encoded: Encoded, groups: FoundGroups) -> list[Vector]:
-        """The key of each group."""
-        used = 0
-        blocks: list[Blocks] = []
-        everything = tuple(block for own in self.blocks for block in own)
-        for own in self.blocks:
-            blocks.append(everything[: used + len(own)] if own else ())
-            used += len(own)
-        return self.layout.decode(encoded.words, groups.founders, self.null_mask, blocks)
+    def key(self, number: int, encoded: Encoded, rows: npt.NDArray[np.int32]) -> Vector:
+        """One of the keys again, of the chosen rows."""
+        blocks = tuple(block for own in self.blocks[: number + 1] for block in own) if self.blocks[number] else ()
+        return self.layout.decode_key(number, encoded.words, rows, self.null_mask, blocks)
 
 
 def has_nulls(keys: Sequence[Vector]) -> bool:

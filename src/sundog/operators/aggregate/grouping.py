@@ -40,27 +40,40 @@ Targets = npt.NDArray[np.uint16]
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Merged groups: their keys, and accumulators that have seen all the partial groups."""
+    """Merged groups: accumulators that have seen all the partial groups, and the keys, of which nothing but words is
+    there until somebody asks: many a query wants the keys of a few groups, or none.
+    """
 
-    keys: list[Vector]
+    layout: StateLayout
     accumulators: list[Accumulator]
     count: int
+    _encoder: KeyEncoder | None = None
+    _rows: Encoded | None = None
+    _founders: npt.NDArray[np.int32] | None = None
+
+    def key(self, number: int, groups: Ints | None = None) -> Vector:
+        """One of the keys, of the given groups or of all."""
+        if self._encoder is None or self._rows is None or self._founders is None:
+            return nulls(self.layout.keys[number][1], 0)
+        return self._encoder.key(number, self._rows, self._founders if groups is None else self._founders[groups])
 
     def states(self) -> Chunk:
-        return Chunk(self.count, self.keys, [accumulator.state() for accumulator in self.accumulators])
+        keys = [self.key(number) for number in range(len(self.layout.keys))]
+        return Chunk(self.count, keys, [accumulator.state() for accumulator in self.accumulators])
 
     def results(self) -> list[Vector]:
-        return [*self.keys, *(accumulator.evaluate() for accumulator in self.accumulators)]
+        """What the calls have come to, one vector each."""
+        return [accumulator.evaluate() for accumulator in self.accumulators]
 
 
 def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> Grouped:
     """Merge partial groups from anywhere. `chunks` may be empty; without keys there is one group all the same."""
     length = sum(chunk.length for chunk in chunks)
     if not layout.keys:
-        return _merge_into(layout, _concat_states(layout, chunks), one_group(length), [])
+        return Grouped(layout, _merged(layout, _concat_states(layout, chunks), one_group(length)), 1)
     if length == 0:
         none = Groups(np.zeros(0, np.int32), 0)
-        return _merge_into(layout, _concat_states(layout, chunks), none, [nulls(d, 0) for _, d in layout.keys])
+        return Grouped(layout, _merged(layout, _concat_states(layout, chunks), none), 0)
     encoder, encoded = encode_chunks(layout, chunks)
     buckets = _buckets(length, encoded[0].words.shape[1])
     if buckets == 1:
@@ -71,7 +84,7 @@ def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> Grouped:
         rows, starts = spread.encoded(encoded), spread.starts
         states = spread.states(layout, chunks)
     groups = encoder.find_groups(rows, starts)
-    return _merge_into(layout, states, groups, encoder.keys_of(rows, groups))
+    return Grouped(layout, _merged(layout, states, groups), groups.count, encoder, rows, groups.founders)
 
 
 def encode_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> tuple[KeyEncoder, list[Encoded]]:
@@ -79,11 +92,11 @@ def encode_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> tuple[KeyEnco
     return encoder, [encoder.encode(at, c.keys, c.length, c.hashes) for at, c in enumerate(chunks)]
 
 
-def _merge_into(layout: StateLayout, states: list[list[Vector]], groups: Groups, keys: list[Vector]) -> Grouped:
+def _merged(layout: StateLayout, states: list[list[Vector]], groups: Groups) -> list[Accumulator]:
     accumulators = layout.accumulators()
     for accumulator, vectors in zip(accumulators, states, strict=True):
         accumulator.merge(vectors, groups)
-    return Grouped(keys, accumulators, groups.count)
+    return accumulators
 
 
 def _buckets(length: int, words: int) -> int:

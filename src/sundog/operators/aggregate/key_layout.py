@@ -106,15 +106,15 @@ class KeyLayout:
         self, words: Ints, rows: npt.NDArray[np.int32], null_mask: bool, blocks: Sequence[Blocks]
     ) -> list[Vector]:
         """The keys of the chosen rows again; `blocks` hold the bytes of each key's strings."""
-        keys = []
-        for index, (dtype, place) in enumerate(zip(self.dtypes, self.places, strict=True)):
-            valid: Bytes | None = None
-            if null_mask:
-                missing = _column(words, rows, self.value_words + index // 64)
-                valid = ((missing >> (index % 64)) & 1 == 0).view(np.uint8)
-                valid = None if valid.all() else valid
-            keys.append(_read_key(dtype, place, words, rows, valid, blocks[index]))
-        return keys
+        return [self.decode_key(key, words, rows, null_mask, blocks[key]) for key in range(len(self.dtypes))]
+
+    def decode_key(self, key: int, words: Ints, rows: npt.NDArray[np.int32], null_mask: bool, blocks: Blocks) -> Vector:
+        valid: Bytes | None = None
+        if null_mask:
+            missing = _column(words, rows, self.value_words + key // 64)
+            valid = ((missing >> (key % 64)) & 1 == 0).view(np.uint8)
+            valid = None if valid.all() else valid
+        return _read_key(self.dtypes[key], self.places[key], words, rows, valid, blocks)
 
 
 def _whole_words(dtype: pa.DataType) -> int:

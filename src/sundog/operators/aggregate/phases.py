@@ -15,7 +15,7 @@ from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Expr
 from sundog.operators.aggregate.distinct import DistinctAggregate
-from sundog.operators.aggregate.final import FinalAggregate
+from sundog.operators.aggregate.final import BestGroups, FinalAggregate
 from sundog.operators.aggregate.hash_partition import HashPartition
 from sundog.operators.aggregate.partial import PartialAggregate
 from sundog.operators.base import Operator, Partitioner
@@ -36,21 +36,23 @@ def aggregate_phases(
     *,
     in_process: bool,
     shares: int = 1,
+    hidden: frozenset[str] = frozenset(),
+    best: BestGroups | None = None,
 ) -> tuple[Phase, ...]:
     """The phases of GROUP BY `keys`, with `partitions` tasks after each exchange.
 
     `in_process`: all of them run in this process, and exchanges hand over batches as they are. `shares`: as many tasks
-    read all rows, and each takes a share of the keys.
+    read all rows, and each takes a share of the keys. `hidden` and `best`: what of the result nobody wants.
     """
     last = partitions if keys else 1
     values = distinct_values(aggregates)
     if not values:
         partial = PartialAggregate(keys, aggregates, in_process or shares > 1, shares)
-        final = FinalAggregate(keys, aggregates, partial.in_process)
+        final = FinalAggregate(keys, aggregates, partial.in_process, hidden, best)
         return (Phase(partial, _exchange(partial, last)), Phase(final, None))
     middle = DistinctAggregate(keys, values, aggregates, in_process)
     partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, in_process or shares > 1, shares)
-    final = FinalAggregate(keys, middle.outer_aggregates, in_process)
+    final = FinalAggregate(keys, middle.outer_aggregates, in_process, hidden, best)
     return (
         Phase(partial, _exchange(partial, partitions)),
         Phase(middle, HashPartition(middle.layout, last)),

@@ -46,7 +46,7 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             used = [key.expr for key in plan.keys]
             for call in plan.aggregates:
                 used += [*call.args, *([call.filter] if call.filter is not None else [])]
-            return replace(plan, child=_prune(plan.child, _columns(used)))
+            return replace(plan, child=_prune(plan.child, _columns(used)), hidden=_hidden(plan, wanted))
         case Window():
             used = [*plan.partition_by, *(key.expr for key in plan.order_by)]
             for window_call in plan.calls:
@@ -55,6 +55,12 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             return replace(plan, child=_prune(plan.child, below))
         case _:
             return plan
+
+
+def _hidden(plan: Aggregate, wanted: set[str]) -> frozenset[str]:
+    """Keys that nobody reads; but something must remain, since rows without columns cannot be told how many they are."""
+    unread = [key.name for key in plan.keys if key.name not in wanted]
+    return frozenset(unread if plan.aggregates or len(unread) < len(plan.keys) else unread[1:])
 
 
 def _columns(expressions: Iterable[Expr]) -> set[str]:
