@@ -23,6 +23,7 @@ QUERIES = {
     "distinct": "SELECT few, count(DISTINCT id) AS d, sum(v) AS s FROM scattered GROUP BY few",
     "distinct only": "SELECT count(DISTINCT id, name) AS d FROM scattered",
     "top": "SELECT id, sum(v) AS s FROM scattered GROUP BY id HAVING s > 10 ORDER BY s DESC, id LIMIT 20",
+    "best": "SELECT name, few, sum(v) AS s, count(*) AS c FROM scattered GROUP BY name, few ORDER BY s DESC, c LIMIT 7",
     "computed": "SELECT id + 1 AS k, min(name) AS n FROM (SELECT id * 2 AS id, name FROM scattered) GROUP BY id + 1",
     "counted": "SELECT count(*) AS c, sum(c) AS s FROM (SELECT id, count(v) AS c FROM scattered GROUP BY id)",
 }

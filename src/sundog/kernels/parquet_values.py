@@ -89,7 +89,7 @@ def unpack_hybrid(start: int, end: int, width: int, count: int, out: Any) -> int
 def spread_codes(packed: Any, valid: Any, first: int, count: int, entries: int, codes: Any) -> int:
     """The codes of a page's values to its rows, 0 for NULL; 0 if all of them are numbers of entries."""
     value = 0
-    largest = 0
+    largest = -1
     for row in range(first, first + count):
         code = 0
         if valid.size == 0 or valid[row] != 0:

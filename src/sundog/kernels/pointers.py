@@ -1,8 +1,8 @@
 """Bytes at a raw address, for kernels that follow a string into the Arrow buffer that holds it.
 
 A group key of type string is carried as length, prefix and address (`kernels/strings.py`), so that moving a key never
-moves its bytes. Two loads, a store and a copy are all that is needed; they are unaligned, and the caller guarantees that the
-address range belongs to a buffer that it keeps alive.
+moves its bytes. Two loads, a store, a copy and a hint to the processor are all that is needed; they are unaligned, and the
+caller guarantees that the address range belongs to a buffer that it keeps alive. The hint may name any address.
 """
 
 from __future__ import annotations
@@ -52,7 +52,21 @@ def _copy_bytes(typing_context: Any, target: Any, source: Any, count: Any) -> An
     return types.void(types.int64, types.int64, types.int64), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _prefetch(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte_pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        hint = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], hint)
+        to_read, keep, data = number(0), number(3), number(1)
+        builder.call(function, [builder.inttoptr(arguments[0], byte_pointer), to_read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
 load_u8 = cast(Callable[[int], Any], _load_u8)
 load_u64 = cast(Callable[[int], Any], _load_u64)
 store_u64 = cast(Callable[[int, Any], None], _store_u64)
 copy_bytes = cast(Callable[[int, int, int], None], _copy_bytes)
+prefetch = cast(Callable[[int], None], _prefetch)

@@ -213,8 +213,9 @@ class _Builder:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
         partitions = exchange_partitions(self._leaf, self._runtime)
-        if on_threads and self._leaf is not None and partitions > 1:
-            partitions = max(partitions, self._leaf.access.rows() // MERGED_AT_ONCE + 1)
+        rows = 0 if self._leaf is None else self._leaf.access.rows()
+        if on_threads and partitions > 1:
+            partitions = max(partitions, rows // MERGED_AT_ONCE + 1)
         flow = self._grouping_input(plan)
         phases = aggregate_phases(
             plan.keys,
@@ -222,6 +223,7 @@ class _Builder:
             partitions,
             in_process=on_threads,
             shares=plan.shares,
+            parts=rows // plan.shares // MERGED_AT_ONCE + 1 if plan.shares > 1 else 1,
             hidden=plan.hidden,
             best=plan.best,
         )

@@ -20,7 +20,6 @@ from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import columns_of, substitute
 from sundog.front.support import Code, Declined
 from sundog.operators.aggregate.key_probe import ProbeKeys
-from sundog.operators.aggregate.pending import MERGE_COPIES
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.operators.aggregate.states import StateLayout
 from sundog.operators.base import Operator
@@ -54,7 +53,11 @@ TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _PROBED_ROW_GROUPS = 3
 _GATHERED_ROWS = 300_000
-_NARROW_ROW = 48  # bytes. Decoding one takes a nanosecond or two; a row on its way through a shuffle, 100 to 200
+_MOVED_ROW, _MOVED_BYTE = (
+    67,
+    1.35,
+)  # what a row and each of its bytes take on their way through a shuffle, in bytes decoded
+_WAITING = 1.5  # the memory that a share takes while it is merged, over that of its rows
 
 
 def some_row_groups(plan: PhysicalPlan, count: int) -> tuple[ParquetAccessPlan, float, list[Operator]]:
@@ -138,12 +141,14 @@ def _with_way(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPlan:
 
 
 def _affords_shares(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], leaf: Leaf, runtime: Runtime) -> bool:
-    """With few tasks and narrow rows, reading all rows in each task is cheaper than moving them; if what it owns fits."""
+    """With few tasks, reading all rows in each of them is cheaper than moving them; if what a task owns fits."""
     shares, size, rows = runtime.parallelism, leaf.column_bytes, leaf.access.rows()
-    if not 1 < shares <= runtime.most_read or not shares * TASK_BYTES <= size <= rows * _NARROW_ROW:
+    if not 1 < shares <= runtime.most_read or size < shares * TASK_BYTES:
+        return False
+    if (shares - 1) * size > rows * _MOVED_ROW + size * _MOVED_BYTE:
         return False
     layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
-    return MERGE_COPIES * layout.row_bytes * rows // shares <= runtime.task_memory_bytes
+    return (layout.row_bytes * rows + size) * _WAITING / shares <= runtime.task_memory_bytes
 
 
 def _probe(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> dict[str, Any] | None:

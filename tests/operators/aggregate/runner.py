@@ -15,6 +15,7 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.metrics import Metrics
 from sundog.operators.aggregate import first_phase, grouping, inputs, merging, skip_partial
+from sundog.operators.aggregate.final import BestGroups
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
 from sundog.operators.context import MemoryBudget, TaskContext
 from tests.operators.aggregate.reference import OVERFLOW, Row, python_values, same_key
@@ -35,6 +36,7 @@ class Setup:
     part_rows: int = 1 << 21
     table_groups: int = 1 << 17
     shares: int = 1
+    parts: int = 1
 
 
 USUAL = Setup()
@@ -63,11 +65,22 @@ def run_phases(
     tasks: Sequence[Sequence[pa.RecordBatch]],
     setup: Setup = USUAL,
     spill_root: Path | None = None,
+    hidden: frozenset[str] = frozenset(),
+    best: BestGroups | None = None,
 ) -> tuple[pa.Table, Metrics]:
     """The result of all tasks of the last phase, and what was counted."""
     metrics = Metrics()
     shares = setup.shares if grouped_by(tuple(keys), tuple(calls)) else 1
-    phases = aggregate_phases(tuple(keys), tuple(calls), setup.partitions, in_process=setup.in_process, shares=shares)
+    phases = aggregate_phases(
+        tuple(keys),
+        tuple(calls),
+        setup.partitions,
+        in_process=setup.in_process,
+        shares=shares,
+        parts=setup.parts,
+        hidden=hidden,
+        best=best,
+    )
     inputs_of_tasks: list[list[pa.RecordBatch]] = [list(batches) for batches in tasks]
     if shares > 1:
         inputs_of_tasks = [[batch for batches in tasks for batch in batches]] * shares

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,11 @@ from hypothesis import strategies as st
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.nodes import Arith, ArithOp, Column, Compare, CompareOp, Expr, Literal
+from sundog.expr.ordering import SortKey
+from sundog.operators.aggregate.final import BestGroups
 from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.context import TaskContext
+from sundog.operators.topk import TopKOperator
 from tests.operators.aggregate.reference import reference_groups
 from tests.operators.aggregate.runner import HUGE, Setup, assert_same_results, rows_by_key, run_phases
 from tests.oracle.batches import ALL_TYPES, array_of, record_batches
@@ -63,6 +68,7 @@ setups = st.builds(
     part_rows=st.sampled_from([5, 1 << 21]),
     table_groups=st.sampled_from([1, 6, 1 << 17]),
     shares=st.sampled_from([1, 1, 2, 3]),
+    parts=st.sampled_from([1, 1, 3]),
 )
 
 MODERATE = [0.0, -0.0, 1.0, -1.0, 0.1, 2.5, -2.5, 1e6, -12345.678, 3e-5]
@@ -121,6 +127,40 @@ def test_keys_of_every_type_and_number(data: st.DataObject, setup: Setup) -> Non
     keys = [NamedExpr(f"k{i}", column(f"k{i}", dtype)) for i, dtype in enumerate(types)]
     calls = [call("count"), call("sum", column("x0", pa.int32()))]
     check(keys, calls, tasks_of(data.draw, batch), setup)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), setup=setups)
+def test_the_best_groups_and_the_keys_that_are_wanted(data: st.DataObject, setup: Setup) -> None:
+    """Choosing before keys are shown, and keys that are never shown, change nothing of what is left."""
+    types = data.draw(st.lists(st.sampled_from(ALL_TYPES), min_size=1, max_size=3))
+    tasks = tasks_of(data.draw, batches_of(data.draw, types, [pa.int32()], odd=False))
+    keys = [NamedExpr(f"k{i}", column(f"k{i}", dtype)) for i, dtype in enumerate(types)]
+    calls = [call("count"), call("sum", column("x0", pa.int32()))]
+    distinct = call("count", column("x0", pa.int32()), distinct=True)
+    calls = [*calls, replace(distinct, name="distinct")] if data.draw(st.booleans()) else calls
+    order = (
+        SortKey(Column(calls[1].name, calls[1].dtype), descending=data.draw(st.booleans())),
+        SortKey(Column(calls[0].name, calls[0].dtype)),
+    )
+    limit = data.draw(st.integers(1, 5))
+    hidden = frozenset(data.draw(st.sets(st.sampled_from([key.name for key in keys]))))
+    everything, _ = run_phases(keys, calls, tasks, setup)
+    chosen, metrics = run_phases(keys, calls, tasks, setup, hidden=hidden, best=BestGroups(order, limit))
+    assert metrics.get("groups") == everything.num_rows
+    assert chosen.column_names == [name for name in everything.column_names if name not in hidden]
+    results = [key.expr.name for key in order if isinstance(key.expr, Column)]
+    top, expected = (best_of(table, order, limit) for table in (chosen, everything))
+    assert [[row[name] for name in results] for row in top] == [[row[name] for name in results] for row in expected]
+    possible = {repr(row) for row in everything.select(chosen.column_names).to_pylist()}
+    assert {repr(row) for row in chosen.to_pylist()} <= possible
+    narrow, _ = run_phases(keys, calls, tasks, setup, hidden=hidden)
+    assert repr(narrow.to_pylist()) == repr(everything.select(narrow.column_names).to_pylist())
+
+
+def best_of(table: pa.Table, order: tuple[SortKey, ...], limit: int) -> list[Any]:
+    top = TopKOperator(table.schema, order, limit).run(iter(table.to_batches()), TaskContext())
+    return [row for batch in top for row in batch.to_pylist()]
 
 
 NUMERIC_CALLS = [

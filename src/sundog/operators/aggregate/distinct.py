@@ -39,6 +39,7 @@ class DistinctAggregate(Operator):
     values: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
     in_process: bool = False
+    parts: int = 1  # in which the partial groups wait
 
     @property
     def inner_keys(self) -> tuple[NamedExpr, ...]:
@@ -69,7 +70,7 @@ class DistinctAggregate(Operator):
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         inner = StateLayout.of(self.inner_keys, self.inner_aggregates, self.in_process)
         outer = self.layout
-        merger = StateMerger(inner, context)
+        merger = StateMerger(inner, context, self.parts)
         for batch in batches:
             merger.take_in(inner.from_batch(batch))
         phase = first_phase(outer, context)

@@ -51,6 +51,7 @@ class FinalAggregate(Operator):
     in_process: bool = False
     hidden: frozenset[str] = frozenset()
     best: BestGroups | None = None
+    parts: int = 1  # in which the partial groups wait
 
     @property
     def layout(self) -> StateLayout:
@@ -67,7 +68,7 @@ class FinalAggregate(Operator):
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         layout = self.layout
-        merger = StateMerger(layout, context)
+        merger = StateMerger(layout, context, self.parts)
         for batch in batches:
             merger.take_in(layout.from_batch(batch))
         for grouped in merger.finish():

@@ -31,7 +31,7 @@ from sundog.operators.aggregate.vectors import (
     on_shared_blocks,
 )
 
-EXCHANGE_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = 0, 1, 2, 3, 4
+EXCHANGE_LEVEL, WAIT_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = range(6)
 _BUCKET_BYTES = 1 << 19
 _MOST_BUCKETS = 64
 

@@ -36,21 +36,22 @@ def aggregate_phases(
     *,
     in_process: bool,
     shares: int = 1,
+    parts: int = 1,
     hidden: frozenset[str] = frozenset(),
     best: BestGroups | None = None,
 ) -> tuple[Phase, ...]:
     """The phases of GROUP BY `keys`, with `partitions` tasks after each exchange.
 
     `in_process`: all of them run in this process, and exchanges hand over batches as they are. `shares`: as many tasks
-    read all rows, and each takes a share of the keys. `hidden` and `best`: what of the result nobody wants.
+    read all rows, and each takes a share of the keys, which waits in `parts`. `hidden` and `best`: what of the result nobody wants.
     """
     last = partitions if keys else 1
     values = distinct_values(aggregates)
     if not values:
         partial = PartialAggregate(keys, aggregates, in_process or shares > 1, shares)
-        final = FinalAggregate(keys, aggregates, partial.in_process, hidden, best)
+        final = FinalAggregate(keys, aggregates, partial.in_process, hidden, best, parts)
         return (Phase(partial, _exchange(partial, last)), Phase(final, None))
-    middle = DistinctAggregate(keys, values, aggregates, in_process)
+    middle = DistinctAggregate(keys, values, aggregates, in_process, parts)
     partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, in_process or shares > 1, shares)
     final = FinalAggregate(keys, middle.outer_aggregates, in_process, hidden, best)
     return (

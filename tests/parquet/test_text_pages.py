@@ -1,0 +1,136 @@
+"""Strings read in place must be what Arrow copies out, for every encoding, codec, page size and NULL; and a page that
+does not add up must be left to Arrow, never followed out of its bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.operators.aggregate.vectors import from_arrow, to_arrow
+from sundog.parquet.footer import Footer, read_footer
+from sundog.parquet.text_pages import read_text
+from tests.parquet.files import data_file, write_file
+
+TEXTS = st.one_of(
+    st.sampled_from(["", "a", "tenor", "twelve bytes", "thirteen byte", "https://example.org/a/rather/long/path?x=1"]),
+    st.text(max_size=20),
+    st.integers(0, 40).map(lambda number: "x" * number),
+)
+
+
+def footer_of(path: Path) -> Footer:
+    footer = read_footer(data_file(path), ())
+    assert footer is not None
+    return footer
+
+
+def read(path: Path, row_group: int = 0, dtype: pa.DataType | None = None) -> pa.Array | None:
+    with pa.OSFile(str(path)) as source:
+        return read_text(source, footer_of(path), row_group, 0, dtype or pa.string())
+
+
+def plain(array: pa.Array) -> pa.Array:
+    return to_arrow(from_arrow(array))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    values=st.lists(st.one_of(TEXTS, st.none()), min_size=2, max_size=300),
+    repeat=st.integers(1, 5),
+    codec=st.sampled_from(["none", "snappy", "gzip", "zstd"]),
+    version=st.sampled_from(["1.0", "2.0"]),
+    dictionary=st.booleans(),
+    dictionary_bytes=st.sampled_from([40, 400, 1 << 20]),
+    page_rows=st.sampled_from([16, 100, 10**6]),
+    binary=st.booleans(),
+    required=st.booleans(),
+)
+def test_what_arrow_reads(
+    tmp_path_factory, values, repeat, codec, version, dictionary, dictionary_bytes, page_rows, binary, required
+):
+    dtype = pa.binary() if binary else pa.string()
+    values = [value or "" for value in values] if required else values
+    column = pa.array(values * repeat, pa.string()).cast(dtype)
+    table = pa.Table.from_arrays([column], schema=pa.schema([pa.field("s", dtype, nullable=not required)]))
+    path = tmp_path_factory.mktemp("t") / "a.parquet"
+    write_file(
+        path,
+        [table, table.slice(1, 7)],
+        compression=codec,
+        data_page_version=version,
+        use_dictionary=dictionary,
+        dictionary_pagesize_limit=dictionary_bytes,
+        max_rows_per_page=page_rows,
+        write_batch_size=8,
+    )
+    for row_group, expected in enumerate([column, column.slice(1, 7)]):
+        found = read(path, row_group, dtype)
+        assert found is not None
+        assert plain(found).equals(expected.cast(dtype))
+
+
+def test_dictionaries_stay_and_mixtures_become_views(tmp_path):
+    few = pa.table({"s": ["a", "bb", None] * 1000})
+    many = pa.table({"s": [f"number {number}" for number in range(3000)]})
+    path = write_file(tmp_path / "a.parquet", [few, many], dictionary_pagesize_limit=2000, write_batch_size=100)
+    found = read(path, 0)
+    assert pa.types.is_dictionary(found.type)
+    assert len(found.dictionary) == 2
+    mixed = read(path, 1)
+    assert mixed.type == pa.string_view()
+    encodings = pq.read_metadata(path).row_group(1).column(0).encodings
+    assert {"PLAIN", "RLE_DICTIONARY"} <= set(encodings)
+
+
+@pytest.mark.parametrize(
+    "options", [{"compression": "brotli"}, {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}]
+)
+def test_what_is_unusual_is_left_to_arrow(tmp_path, options):
+    path = write_file(tmp_path / "a.parquet", [pa.table({"s": ["a", "b"] * 50})], **options)
+    assert read(path) is None
+
+
+def test_other_types_and_nested_columns_are_left_to_arrow(tmp_path):
+    table = pa.table({"s": pa.array([["a"], ["b", "c"]], pa.list_(pa.string()))})
+    assert read(write_file(tmp_path / "a.parquet", [table])) is None
+    assert read(write_file(tmp_path / "b.parquet", [pa.table({"s": [1, 2]})])) is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), dictionary=st.booleans(), version=st.sampled_from(["1.0", "2.0"]))
+def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, version):
+    values = [None if number % 7 == 0 else f"value {number % 13}" * (number % 5) for number in range(200)]
+    path = tmp_path_factory.mktemp("t") / "a.parquet"
+    write_file(
+        path,
+        [pa.table({"s": values})],
+        compression="none",
+        use_dictionary=dictionary,
+        dictionary_pagesize_limit=60,
+        max_rows_per_page=50,
+        write_batch_size=10,
+        data_page_version=version,
+    )
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(start, start + chunk.total_compressed_size - 1))
+        raw[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
+    path.write_bytes(bytes(raw))
+    found = read(path, dtype=pa.binary())
+    if found is not None:
+        assert len(plain(found)) == len(values)
+
+
+def test_a_file_that_ends_early_is_left_to_arrow(tmp_path):
+    path = write_file(tmp_path / "a.parquet", [pa.table({"s": ["some text"] * 1000})], compression="none")
+    footer = footer_of(path)
+    path.write_bytes(path.read_bytes()[:30])
+    with pa.OSFile(str(path)) as source:
+        assert read_text(source, footer, 0, 0, pa.string()) is None
