@@ -53,10 +53,8 @@ TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _PROBED_ROW_GROUPS = 3
 _GATHERED_ROWS = 300_000
-_MOVED_ROW, _MOVED_BYTE = (
-    67,
-    1.35,
-)  # what a row and each of its bytes take on their way through a shuffle, in bytes decoded
+# What a row and each of its bytes take on their way through a shuffle, in bytes that could be decoded in that time.
+_MOVED_ROW, _MOVED_BYTE = 67, 1.35
 _WAITING = 1.5  # the memory that a share takes while it is merged, over that of its rows
 
 
@@ -132,20 +130,24 @@ def _with_way(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPlan:
     found = _probe(plan, keys, runtime)
     if found is None:
         return plan
-    if found["gives_up"] and _affords_shares(plan, keys, leaf, runtime):
-        return replace(plan, way=GroupWay.SHARES, shares=runtime.parallelism)
-    known, unseen = found["groups"] * runtime.parallelism, found["new_share"] * leaf.access.rows()
-    if known + unseen <= _GATHERED_ROWS:
+    rows = leaf.access.rows()
+    known, unseen = found["groups"] * runtime.parallelism, found["new_share"] * rows
+    moved = rows if found["gives_up"] else min(rows, known + unseen)
+    if moved <= _GATHERED_ROWS:
         return replace(plan, way=GroupWay.GATHER)
+    if _affords_shares(plan, keys, leaf, moved, runtime):
+        return replace(plan, way=GroupWay.SHARES, shares=runtime.parallelism)
     return plan
 
 
-def _affords_shares(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], leaf: Leaf, runtime: Runtime) -> bool:
-    """With few tasks, reading all rows in each of them is cheaper than moving them; if what a task owns fits."""
+def _affords_shares(
+    plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], leaf: Leaf, moved: float, runtime: Runtime
+) -> bool:
+    """With few tasks, reading all rows in each of them is cheaper than moving the groups; if what a task owns fits."""
     shares, size, rows = runtime.parallelism, leaf.column_bytes, leaf.access.rows()
     if not 1 < shares <= runtime.most_read or size < shares * TASK_BYTES:
         return False
-    if (shares - 1) * size > rows * _MOVED_ROW + size * _MOVED_BYTE:
+    if (shares - 1) * size > moved * (_MOVED_ROW + _MOVED_BYTE * size / rows):
         return False
     layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
     return (layout.row_bytes * rows + size) * _WAITING / shares <= runtime.task_memory_bytes
