@@ -31,6 +31,27 @@ def range_of(values: Any, valid: Any) -> tuple[Any, Any]:
 
 
 @kernel
+def known_values(values: Any, valid: Any, low: int, table: Any, most_unknown: int, ids: Any) -> int:
+    """The group of each row, of a single key, -1 where it is not known; how many these are. Gives up above `most_unknown`.
+
+    The table has a slot for each value from `low` on, and a last one for NULL; -1 where there is no group.
+    """
+    slots = np.uint64(table.size - 1)
+    unknown = 0
+    for row in range(values.size):
+        slot = slots
+        if valid.size == 0 or valid[row] != 0:
+            slot = np.uint64(np.int64(values[row]) - low)
+        group = table[slot] if slot < slots or (valid.size > 0 and valid[row] == 0) else -1
+        ids[row] = group
+        if group < 0:
+            unknown += 1
+            if unknown > most_unknown:
+                break
+    return unknown
+
+
+@kernel
 def add_slots(values: Any, valid: Any, low: int, stride: int, null_slot: int, slots: Any) -> None:
     """Add a key's share to the slot of each row."""
     for row in range(slots.size):

@@ -148,13 +148,13 @@ class FileReader:
         return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
 
     def _texts(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
-        """The string columns that need not be copied."""
+        """The string columns that need not be copied. Those of few values Arrow reads without copying as well."""
         if len(row_groups) != 1:
             return {}
         found = {
             source.name: read_text(self.source, self.layout.footer, row_groups[0], source.leaf, source.dtype)
             for source in stored
-            if source.name in self._as_stored and is_text(source.dtype)
+            if source.name in self._as_stored and not self.layout.is_dictionary(source, row_groups[0])
         }
         return {name: array for name, array in found.items() if array is not None}
 

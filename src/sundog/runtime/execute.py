@@ -199,7 +199,8 @@ class _Builder:
         if times > 1:
             tasks = repeated_scans(access, times, as_stored)
         else:
-            count = task_count(access.column_bytes(), self._runtime.parallelism * self._runtime.scan_tasks_per_slot)
+            runtime = self._runtime
+            count = task_count(access.column_bytes(), runtime.parallelism, runtime.scan_tasks_per_slot)
             tasks = scan_tasks(access, count, as_stored, again)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
@@ -272,11 +273,12 @@ class _Builder:
 
     def _sample_some(self, keys: PhysicalPlan, steps: WindowSteps, scans: RangeScans) -> KeySample:
         """A sample of a few row groups: where statistics know the extremes of all rows, it need not see them all."""
-        count = max(_SAMPLED_ROW_GROUPS, 2 * window_ranges(self._leaf, self._runtime))
-        some, times, projections = some_row_groups(keys, count)
+        sampled = max(_SAMPLED_ROW_GROUPS, 2 * window_ranges(self._leaf, self._runtime))
+        some, times, projections = some_row_groups(keys, sampled)
         size = some.column_bytes()
         runtime = driver_for(self._runtime, size)
-        tasks = scan_tasks(some, task_count(size, runtime.parallelism * runtime.scan_tasks_per_slot), again=True)
+        count = task_count(size, runtime.parallelism, runtime.scan_tasks_per_slot)
+        tasks = scan_tasks(some, count, again=True)
         sample = sample_keys(steps, runtime.start(tasks, "Sample").then(*projections))
         return sample.standing_for(times, scans.extremes)
 

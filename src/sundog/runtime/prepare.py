@@ -195,15 +195,18 @@ def _choose_runtime(
     return SparkRuntime(session, settings.task_memory_bytes, settings.exchange_block_bytes)
 
 
-def task_count(column_bytes: int, most: int) -> int:
-    """Tasks for so much input: none so small that starting it costs more than running it."""
-    return max(1, min(most, column_bytes // TASK_BYTES))
+def task_count(column_bytes: int, slots: int, per_slot: int = 1) -> int:
+    """Tasks for so much input: none so small that starting it costs more than running it, and as many for each slot."""
+    count = max(1, min(slots * per_slot, column_bytes // TASK_BYTES))
+    return count if count <= slots else count - count % slots
 
 
 def exchange_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
     """As many as keep every slot busy; one where the input is too small to share out."""
-    most = runtime.parallelism * FINAL_TASKS_PER_SLOT
-    return most if leaf is None else min(most, task_count(leaf.column_bytes, most))
+    slots = runtime.parallelism
+    if leaf is None:
+        return slots * FINAL_TASKS_PER_SLOT
+    return task_count(leaf.column_bytes, slots, FINAL_TASKS_PER_SLOT)
 
 
 def fewest_ranges(leaf: Leaf | None, runtime: Runtime) -> int:

@@ -90,3 +90,22 @@ def test_a_string_that_is_twice_in_its_dictionary_is_one_group() -> None:
     twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["x", "y", "x"]))
     table = GroupTable(KeyLayout.of([pa.string()]))
     assert table.assign([from_arrow(twice)], 3).tolist() == [0, 1, 0]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    batches=st.lists(
+        st.lists(st.one_of(st.none(), st.integers(-4, 12), st.sampled_from([-(2**31), 2**31 - 1])), max_size=60),
+        min_size=2,
+        max_size=6,
+    ),
+    narrow=st.sampled_from([pa.int32(), pa.int64(), pa.date32()]),
+)
+def test_known_numbers_are_found_again(batches: list[list[int | None]], narrow: pa.DataType) -> None:
+    """Batch after batch of few values: new ones among known ones, NULL, and values too far apart for a table."""
+    table = GroupTable(KeyLayout.of([narrow]))
+    seen: dict[int | None, int] = {}
+    for batch in batches:
+        rows = [*batch, *seen, *seen, *seen, *seen]
+        ids = table.assign([from_arrow(pa.array(rows, pa.int32()).cast(narrow))], len(rows))
+        assert ids.tolist() == [seen.setdefault(row, len(seen)) for row in rows]

@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sundog.kernels.by_group import count_by_group
 from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import Blocks, Ints, Vector, addresses, is_text, shared_blocks
+from sundog.operators.aggregate.vectors import NO_MASK, Blocks, Ints, Vector, addresses, is_text, shared_blocks
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -113,6 +114,13 @@ class Groups:
 
     ids: npt.NDArray[np.int32]
     count: int
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """How many of the rows each group has: what all counts and averages of columns without NULL have in common."""
+        sizes = np.zeros(self.count, np.int64)
+        count_by_group(self.ids, NO_MASK, sizes)
+        return sizes
 
 
 @dataclass(frozen=True)

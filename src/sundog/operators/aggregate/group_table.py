@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sundog.kernels.hash_groups import assign_groups
 from sundog.kernels.partition import put_pair
-from sundog.operators.aggregate.direct_keys import direct_groups
+from sundog.operators.aggregate.direct_keys import KnownValues, direct_groups
 from sundog.operators.aggregate.group_keys import hash_words
 from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.vectors import (
@@ -42,16 +42,32 @@ class GroupTable:
         self._words = np.empty((0, self._width), np.int64)
         self._hashes = np.empty(0, np.uint64)
         self._blocks: Blocks = ()
+        self._known = KnownValues()
         self.count = 0
         self.cheap = False
 
     def assign(self, keys: Sequence[Vector], length: int) -> Ids:
         """The group of each row. `cheap` tells afterwards whether most rows could be told apart without hashing."""
+        ids = self._known.groups_of(keys[0]) if len(keys) == 1 else None
+        if ids is not None:
+            rows = np.flatnonzero(ids < 0)
+            if len(rows):
+                unknown = keys[0].take(rows)
+                ids[rows] = found = self._look_up([unknown], len(rows))
+                self._known.learn(unknown, found)
+            self.cheap = True
+            return ids
+        return self._find(keys, length)
+
+    def _find(self, keys: Sequence[Vector], length: int) -> Ids:
         direct = direct_groups(keys, length)
         self.cheap = direct is not None
         if direct is None:
             return self._look_up(keys, length)
-        found = self._look_up([key.take(direct.founders) for key in keys], direct.count)
+        founding = [key.take(direct.founders) for key in keys]
+        found = self._look_up(founding, direct.count)
+        if len(keys) == 1:
+            self._known.learn(founding[0], found)
         return found.take(direct.ids)
 
     def group_keys(self) -> list[Vector]:
