@@ -47,3 +47,16 @@ def test_keep_rows_few_and_many(every):
 def test_keep_rows_of_a_batch_without_columns():
     rows = batch(1, 2, 3).select([])
     assert keep_rows(rows, np.array([True, False, True])).num_rows == 2
+
+
+@pytest.mark.parametrize("every", [1, 3, 500])
+def test_rows_of_views_do_not_hold_on_to_the_bytes_of_others(every):
+    texts = [None if number % 7 == 0 else f"a text of some length, number {number}" * 20 for number in range(3000)]
+    views = pa.array(texts, pa.string_view())
+    rows = pa.record_batch({"x": list(range(3000)), "s": views})
+    kept = keep_rows(rows, np.arange(3000) % every == 0)
+    assert kept.schema == rows.schema
+    assert kept.column("s").to_pylist() == texts[::every]
+    assert kept.column("x").to_pylist() == list(range(0, 3000, every))
+    held = sum(buffer.size for buffer in kept.column("s").buffers()[1:] if buffer is not None)
+    assert held <= 2 * sum(len(text) + 16 for text in texts[::every] if text is not None) + (1 << 16) + 16 * 3000

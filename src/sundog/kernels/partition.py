@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sundog.kernels.compile import kernel
 from sundog.kernels.strings import MAX_INLINE, length_of
 
@@ -36,9 +38,12 @@ def scatter_rows(source: Any, target: Any, positions: Any, out: Any) -> None:
 
 @kernel
 def put_word(values: Any, valid: Any, shift: int, fresh: bool, words: Any, at: int) -> None:
-    """Write a column into word `at` of each row, shifted; beside what is there unless the word is `fresh`. NULL is 0."""
+    """Write a column into word `at` of each row, shifted; beside what is there unless the word is `fresh`. NULL is 0.
+
+    Narrow values come as unsigned numbers, so that they leave the bits of others alone.
+    """
     for row in range(values.size):
-        value = values[row] << shift if valid.size == 0 or valid[row] != 0 else 0
+        value = np.int64(values[row]) << shift if valid.size == 0 or valid[row] != 0 else 0
         words[row, at] = value if fresh else words[row, at] | value
 
 

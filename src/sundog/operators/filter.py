@@ -58,10 +58,10 @@ def keep_rows(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> pa.RecordBa
 
 
 def _take_with_views(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
-    """Arrow cannot take from string_view arrays."""
+    """Arrow cannot take from string_view arrays. Where few rows are left, they do not hold on to the bytes of all."""
     indices = pa.array(rows)
     arrays = [
-        to_arrow(from_arrow(column).take(rows), column.type) if is_view(column.type) else column.take(indices)
+        to_arrow(from_arrow(column).take(rows).compact(), column.type) if is_view(column.type) else column.take(indices)
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

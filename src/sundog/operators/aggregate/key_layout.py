@@ -131,15 +131,15 @@ def _bits(dtype: pa.DataType) -> int:
     return 8 * numpy_type.itemsize * words
 
 
-def _as_words(key: Vector) -> Ints:
-    """A key of up to 64 bits as words; NULLs may be anything. Narrow ones leave the upper bits zero, to be shared."""
+def _as_words(key: Vector) -> npt.NDArray[Any]:
+    """A key of up to 64 bits as words, or as unsigned numbers where it is narrower; NULLs may be anything."""
     values = key.values
     if values.ndim == 2:  # a decimal whose low half says it all
         return np.ascontiguousarray(values[:, 0])
     if values.dtype.kind == "f":
         values = _canonical(values)
     size = values.dtype.itemsize
-    return values.view(np.int64) if size == 8 else values.view(f"u{size}").astype(np.int64)
+    return values.view(np.int64 if size == 8 else f"u{size}")
 
 
 def _canonical(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
