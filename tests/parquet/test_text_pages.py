@@ -102,14 +102,19 @@ def test_other_types_and_nested_columns_are_left_to_arrow(tmp_path):
 
 
 @settings(max_examples=300, deadline=None)
-@given(data=st.data(), dictionary=st.booleans(), version=st.sampled_from(["1.0", "2.0"]))
-def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, version):
+@given(
+    data=st.data(),
+    dictionary=st.booleans(),
+    version=st.sampled_from(["1.0", "2.0"]),
+    codec=st.sampled_from(["none", "none", "snappy", "gzip", "zstd"]),
+)
+def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, version, codec):
     values = [None if number % 7 == 0 else f"value {number % 13}" * (number % 5) for number in range(200)]
     path = tmp_path_factory.mktemp("t") / "a.parquet"
     write_file(
         path,
         [pa.table({"s": values})],
-        compression="none",
+        compression=codec,
         use_dictionary=dictionary,
         dictionary_pagesize_limit=60,
         max_rows_per_page=50,

@@ -40,6 +40,7 @@ from sundog.parquet.thrift import Struct, ThriftError, read_struct
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd"}
+_BYTES_OF_A_LENGTH = 4
 _NONE_MISSING = np.zeros(0, np.uint8)
 
 Bytes = npt.NDArray[np.uint8]
@@ -67,15 +68,10 @@ def read_text(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, 
     rows = int(footer.row_counts[row_group])
     try:
         source.seek(start)
-        pages = list(
-            _pages(
-                source.read_buffer(chunk.total_compressed_size),
-                _CODECS[chunk.compression],
-                column.max_definition_level > 0,
-            )
-        )
+        data = source.read_buffer(chunk.total_compressed_size)
+        pages = list(_pages(data, _CODECS[chunk.compression], column.max_definition_level > 0))
         return _Column.of(pages, rows).array(pages, dtype)
-    except (_Unusual, ThriftError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError):
+    except (_Unusual, ThriftError, pa.ArrowException, OSError, KeyError, IndexError, TypeError, ValueError):
         return None
 
 
@@ -162,6 +158,8 @@ class _Column:
         if pages and pages[0].is_dictionary:
             dictionary = pages[0]
             if dictionary.encoding not in (_PLAIN, _PLAIN_DICTIONARY):
+                raise _Unusual
+            if dictionary.count * _BYTES_OF_A_LENGTH > dictionary.values.size:
                 raise _Unusual
             entries = np.empty((dictionary.count, 2), np.int64)
             blocks.append(dictionary.values)
