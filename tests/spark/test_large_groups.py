@@ -42,16 +42,22 @@ def answer(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
         return enabled.sql(QUERY).toArrow()
 
 
-@pytest.mark.parametrize("placement", ["driver", "executors"])
-def test_more_groups_than_memory(enabled: Any, answer: pa.Table, placement: str) -> None:
+@pytest.mark.parametrize(
+    ("placement", "most_partitions"), [("driver", None), ("executors", None), ("executors", 4)], ids=str
+)
+def test_more_groups_than_memory(
+    enabled: Any, answer: pa.Table, placement: str, most_partitions: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In partitions that are small enough; or, where there may be four of them only, through the disk."""
+    if most_partitions is not None:
+        monkeypatch.setattr("sundog.runtime.prepare._MOST_PARTITIONS", most_partitions)
     enabled.conf.set("spark.sundog.placement", placement)
     enabled.conf.set("spark.sundog.task.memoryBytes", "256m")
     before = scratch_folders()
     ours = enabled.sql(QUERY).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
-    if placement == "executors":  # the driver has partitions that are small enough
-        assert run.metrics["spill_count"] > 0
+    assert (run.metrics["spill_count"] > 0) == (most_partitions is not None)
     assert run.metrics["peak_memory_bytes"] <= 256 << 20
     assert scratch_folders() == before
     assert_same(ours, answer, ordered=True)

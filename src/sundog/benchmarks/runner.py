@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -183,7 +183,13 @@ class _EngineSession:
         with suppress(BrokenPipeError):
             process.stdin.write(self._job().to_json())
             process.stdin.close()
-        messages = _messages(process)
+        with ExitStack() as watching:
+            self._follow(process, _messages(process), watching, stderr_path)
+
+    def _follow(
+        self, process: subprocess.Popen[str], messages: Queue[Message | None], watching: ExitStack, stderr_path: Path
+    ) -> None:
+        """Take in what the process says of its cases, until it says no more. `watching` ends what watches it, at any end."""
         current: str | None = None
         memory: PeakMemory | None = None
         self._hangs = False
@@ -194,8 +200,6 @@ class _EngineSession:
             except Empty:
                 self._hangs, message = True, None
             if message is None:
-                if memory is not None:
-                    memory.stop()
                 if (ending := self._ending(current, stderr_path)) is not None:
                     self._finish(ending)
                 return
@@ -208,11 +212,13 @@ class _EngineSession:
                 case "start":
                     current = message.values["case"]
                     memory = PeakMemory(process.pid).start()
+                    watching.callback(memory.stop)
                     self._listen(Update(self.engine, current))
                 case "done" | "skipped" | "failed":
                     assert current is not None
                     assert memory is not None
-                    measured = _measurement(current, self.engine, message, memory.stop())
+                    watching.close()
+                    measured = _measurement(current, self.engine, message, memory)
                     current = memory = None
                     self._finish(measured)
 

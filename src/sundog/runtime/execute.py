@@ -45,8 +45,8 @@ from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.prepare import (
     Leaf,
-    exchange_partitions,
     fewest_ranges,
+    group_partitions,
     prepare,
     some_row_groups,
     task_count,
@@ -213,10 +213,8 @@ class _Builder:
     def _aggregate(self, plan: TwoPhaseAggregate) -> Flow:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
-        partitions = exchange_partitions(self._leaf, self._runtime)
+        partitions = group_partitions(plan.keys, plan.aggregates, self._leaf, self._runtime)
         rows = 0 if self._leaf is None else self._leaf.access.rows()
-        if on_threads and partitions > 1:
-            partitions = max(partitions, rows // MERGED_AT_ONCE + 1)
         flow = self._grouping_input(plan)
         phases = aggregate_phases(
             plan.keys,

@@ -9,6 +9,7 @@ The plan that comes out says what was decided, so `explain` can show it without 
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from sundog.config import Settings
 from sundog.errors import InternalError
-from sundog.expr.calls import NamedExpr
+from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import columns_of, substitute
 from sundog.front.support import Code, Declined
+from sundog.operators.aggregate.hash_partition import MOST_TARGETS
 from sundog.operators.aggregate.key_probe import ProbeKeys
+from sundog.operators.aggregate.merging import MERGED_AT_ONCE
+from sundog.operators.aggregate.pending import MERGE_COPIES
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.operators.aggregate.states import StateLayout
 from sundog.operators.base import Operator
@@ -55,6 +59,7 @@ _PROBED_ROW_GROUPS = 3
 _GATHERED_ROWS = 300_000
 # What a row and each of its bytes take on their way through a shuffle, in bytes that could be decoded in that time.
 _MOVED_ROW, _MOVED_BYTE = 67, 1.35
+_MOST_PARTITIONS = 1000
 _WAITING = 1.5  # the memory that a share takes while it is merged, over that of its rows
 
 
@@ -207,6 +212,24 @@ def exchange_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
     if leaf is None:
         return slots * FINAL_TASKS_PER_SLOT
     return task_count(leaf.column_bytes, slots, FINAL_TASKS_PER_SLOT)
+
+
+def group_partitions(
+    keys: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...], leaf: Leaf | None, runtime: Runtime
+) -> int:
+    """As many as keep every slot busy; on threads, of a size that is merged at once; else, so small that a task merges its
+    groups in memory even if every row is one. Groups that do not fit are spilled, which doubles the time."""
+    partitions = exchange_partitions(leaf, runtime)
+    if leaf is None or partitions == 1:
+        return partitions
+    rows = leaf.access.rows()
+    if isinstance(runtime, DriverRuntime):
+        return max(partitions, min(MOST_TARGETS, rows // MERGED_AT_ONCE + 1))
+    plain = tuple(call for call in aggregates if not call.distinct)
+    row_bytes = StateLayout.of(grouped_by(keys, aggregates), plain, in_process=False).row_bytes
+    fitting = MERGE_COPIES * (row_bytes * rows + leaf.column_bytes) / runtime.task_memory_bytes
+    slots = runtime.parallelism
+    return max(partitions, min(_MOST_PARTITIONS, slots * math.ceil(fitting / slots)))
 
 
 def fewest_ranges(leaf: Leaf | None, runtime: Runtime) -> int:

@@ -1,7 +1,8 @@
 """`HashPartition`: sends each partial group to the task that owns its key.
 
-The hash is of the key's values alone, so tasks agree without knowing of each other. Rows of one target lie in one piece
-of each batch; a target is a slice.
+The hash is of the key's values alone, so tasks agree without knowing of each other. Rows of one target lie in one piece;
+a target is a slice. Batches wait until there are some thousand rows for each target: a hundred million rows in batches of
+a row group, sent to 64 targets, were 50,000 pieces, and took longer to hand over than to group.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL, spread_chunks
-from sundog.operators.aggregate.states import StateLayout
+from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
+
+MOST_TARGETS = 64  # more of them are slower to scatter to (`kernels/partition.py`)
+_PIECE_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -27,18 +31,25 @@ class HashPartition(Partitioner):
         return self.layout.exchange_schema
 
     def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
+        enough = _PIECE_ROWS * min(self.partitions, MOST_TARGETS)
+        waiting: list[Chunk] = []
         for batch in batches:
             context.check_cancelled()
             if not self.layout.keys:
                 yield 0, batch
                 continue
-            with context.metrics.timed("exchange_seconds"):
-                chunk = self.layout.from_batch(batch)
-                pieces = [
-                    (target, self.layout.to_exchange(piece))
-                    for target, piece in spread_chunks(self.layout, [chunk], EXCHANGE_LEVEL, self.partitions)
-                ]
-            yield from pieces
+            waiting.append(self.layout.from_batch(batch))
+            if sum(chunk.length for chunk in waiting) >= enough:
+                yield from self._pieces(waiting, context)
+                waiting = []
+        yield from self._pieces(waiting, context)
+
+    def _pieces(self, chunks: list[Chunk], context: TaskContext) -> list[tuple[int, pa.RecordBatch]]:
+        with context.metrics.timed("exchange_seconds"):
+            return [
+                (target, self.layout.to_exchange(piece))
+                for target, piece in spread_chunks(self.layout, chunks, EXCHANGE_LEVEL, self.partitions)
+            ]
 
     def describe(self) -> str:
         keys = ", ".join(name for name, _ in self.layout.keys)
