@@ -57,7 +57,7 @@ def test_more_groups_than_memory(
     ours = enabled.sql(QUERY).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
-    assert (run.metrics["spill_count"] > 0) == (most_partitions is not None)
+    assert (run.metrics.get("spill_count", 0) > 0) == (most_partitions is not None)
     assert run.metrics["peak_memory_bytes"] <= 256 << 20
     assert scratch_folders() == before
     assert_same(ours, answer, ordered=True)
