@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 ROWS = 30_000
 QUERIES = {
     "one key": "SELECT id, count(*) AS c, sum(v) AS s, avg(v) AS a FROM scattered GROUP BY id",
-    "text": "SELECT name, id % 7 AS m, max(v) AS v FROM scattered WHERE v > -900 GROUP BY name, id % 7",
+    "text": "SELECT name, id % 7 AS m, max(v) AS v FROM scattered GROUP BY name, id % 7",
     "distinct": "SELECT few, count(DISTINCT id) AS d, sum(v) AS s FROM scattered GROUP BY few",
     "distinct only": "SELECT count(DISTINCT id, name) AS d FROM scattered",
     "top": "SELECT id, sum(v) AS s FROM scattered GROUP BY id HAVING s > 10 ORDER BY s DESC, id LIMIT 20",
@@ -98,11 +98,17 @@ def test_few_groups_are_gathered(session: Any, query: str) -> None:
 def test_groups_that_cost_less_to_move_than_to_read_again_are_exchanged(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sundog.runtime.prepare._MOVED_ROW", 1)
-    session.sql("SELECT name, count(*) AS c FROM scattered WHERE id % 20 < 2 GROUP BY name").toArrow()
+    monkeypatch.setattr("sundog.runtime.prepare._MOVED_ROW", 0)
+    monkeypatch.setattr("sundog.runtime.prepare._MOVED_BYTE", 0.5)
+    session.sql("SELECT name, count(*) AS c FROM scattered GROUP BY name").toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
     assert "HashExchange: keys=" in run.plan
+
+
+def test_rows_of_which_a_where_may_leave_few_are_exchanged(session: Any) -> None:
+    session.sql("SELECT id, name, count(*) AS c FROM scattered WHERE v > -900 GROUP BY id, name").toArrow()
+    assert "HashExchange: keys=" in sundog.last_run().plan
 
 
 def test_rows_that_are_not_simply_read_are_exchanged(session: Any) -> None:

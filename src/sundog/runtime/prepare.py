@@ -152,6 +152,8 @@ def _affords_shares(
     shares, size, rows = runtime.parallelism, leaf.column_bytes, leaf.access.rows()
     if not 1 < shares <= runtime.most_read or size < shares * TASK_BYTES:
         return False
+    if leaf.access.predicate is not None:  # it would be computed in every task, and may leave little to move
+        return False
     if (shares - 1) * size > moved * (_MOVED_ROW + _MOVED_BYTE * size / rows):
         return False
     layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
