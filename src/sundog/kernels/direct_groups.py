@@ -39,10 +39,11 @@ def known_values(values: Any, valid: Any, low: int, table: Any, most_unknown: in
     slots = np.uint64(table.size - 1)
     unknown = 0
     for row in range(values.size):
-        slot = slots
         if valid.size == 0 or valid[row] != 0:
             slot = np.uint64(np.int64(values[row]) - low)
-        group = table[slot] if slot < slots or (valid.size > 0 and valid[row] == 0) else -1
+            group = table[slot] if slot < slots else -1
+        else:
+            group = table[slots]
         ids[row] = group
         if group < 0:
             unknown += 1

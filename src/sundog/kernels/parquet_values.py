@@ -13,21 +13,15 @@ import numpy as np
 
 from sundog.kernels.compile import kernel
 from sundog.kernels.pointers import load_u8, load_u64
-from sundog.kernels.strings import MAX_INLINE
+from sundog.kernels.strings import MAX_INLINE, first_bytes, gather_bytes
 
 BROKEN = -1
-WIDEST_CODE = 32
 
 
 @kernel(inline=True)
 def _load_up_to(address: int, end: int) -> Any:
     """Eight bytes, of which those from `end` on are zero."""
-    if address + 8 <= end:
-        return load_u64(address)
-    word = np.uint64(0)
-    for at in range(end - address):
-        word |= np.uint64(load_u8(address + at)) << np.uint64(8 * at)
-    return word
+    return load_u64(address) if address + 8 <= end else gather_bytes(address, end - address)
 
 
 @kernel(inline=True)
@@ -132,12 +126,7 @@ def views_of_plain(base: int, start: int, end: int, valid: Any, first: int, coun
         address += 4
         if address + length > end:
             return BROKEN
-        head = _load_up_to(address, end) & _low_bits(8 * min(length, 4))
-        views[row, 0] = np.int64(np.uint64(length) | (head << np.uint64(32)))
-        if length > MAX_INLINE:
-            views[row, 1] = ((address - base) << 32) | block
-        elif length > 4:
-            rest = _load_up_to(address + 4, end)
-            views[row, 1] = np.int64(rest if length == 12 else rest & _low_bits(8 * (length - 4)))
+        views[row, 0], rest = first_bytes(address, length, end)
+        views[row, 1] = ((address - base) << 32) | block if length > MAX_INLINE else rest
         address += length
     return 0

@@ -70,11 +70,26 @@ def _low_bytes(count: int) -> Any:
 
 
 @kernel(inline=True)
-def _gather_bytes(address: int, count: int) -> Any:
+def gather_bytes(address: int, count: int) -> Any:
+    """Up to eight bytes as a word, read one by one."""
     word = np.uint64(0)
     for at in range(count):
         word |= np.uint64(load_u8(address + at)) << np.uint64(8 * at)
     return word
+
+
+@kernel(inline=True)
+def first_bytes(address: int, length: int, end: int) -> tuple[Any, Any]:
+    """Word 0 of a string, and its next eight bytes, zero-padded; no byte from `end` on is touched."""
+    head = min(length, 4)
+    tail = min(length - head, 8)
+    if address + 16 <= end:
+        prefix = load_u64(address) & _low_bytes(head)
+        rest = load_u64(address + 4) & _low_bytes(tail)
+    else:
+        prefix = gather_bytes(address, head)
+        rest = gather_bytes(address + 4, tail)
+    return np.int64(np.uint64(length) | (prefix << np.uint64(32))), np.int64(rest)
 
 
 @kernel
@@ -88,16 +103,8 @@ def views_from_offsets(offsets: Any, base: int, size: int, valid: Any, views: An
             continue
         start: Any = np.int64(offsets[row])
         length: Any = np.int64(offsets[row + 1]) - start
-        head = min(length, 4)
-        tail = min(length - head, 8)
-        if start + 16 <= size:
-            prefix = load_u64(base + start) & _low_bytes(head)
-            rest = load_u64(base + start + 4) & _low_bytes(tail)
-        else:
-            prefix = _gather_bytes(base + start, head)
-            rest = _gather_bytes(base + start + 4, tail)
-        views[row, 0] = np.int64(np.uint64(length) | (prefix << np.uint64(32)))
-        views[row, 1] = start << 32 if length > MAX_INLINE else np.int64(rest)
+        views[row, 0], rest = first_bytes(base + start, length, base + size)
+        views[row, 1] = start << 32 if length > MAX_INLINE else rest
 
 
 @kernel

@@ -27,14 +27,22 @@ from sundog.parquet import thrift
 from sundog.parquet.footer import Footer
 from sundog.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, read_struct, write_struct
 
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 _PHYSICAL_TYPES = (
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
 )  # fmt: skip
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
-_DICTIONARY_ENCODINGS = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
+DICTIONARY_ENCODINGS = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
 _HEADER_BYTES = 512
 _LARGEST_HEADER = 1 << 20
+
+
+def chunk_start(chunk: pq.ColumnChunkMetaData) -> int:
+    """Where the first page of a column chunk is: its dictionary, if it has one."""
+    first: int = chunk.data_page_offset
+    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < first:
+        first = chunk.dictionary_page_offset
+    return first
 
 
 @dataclass(frozen=True)
@@ -80,9 +88,7 @@ class PageReader:
         chunk = self._footer.metadata.row_group(row_group).column(leaf)
         if chunk.compression not in _CODECS:
             return None
-        offset = chunk.data_page_offset
-        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < offset:
-            offset = chunk.dictionary_page_offset
+        offset = chunk_start(chunk)
         end = offset + chunk.total_compressed_size
         dictionary: tuple[int, int] | None = None
         offsets: list[int] = []
@@ -95,15 +101,15 @@ class PageReader:
             if header is None or offset + length > end:
                 return None
             kind = header[1][1]
-            if kind == _DICTIONARY_PAGE and dictionary is None and not offsets:
+            if kind == DICTIONARY_PAGE and dictionary is None and not offsets:
                 dictionary = (offset, length)
-            elif kind in (_DATA_PAGE, _DATA_PAGE_V2):
-                details: Struct = header[5][1] if kind == _DATA_PAGE else header[8][1]
+            elif kind in (DATA_PAGE, DATA_PAGE_V2):
+                details: Struct = header[5][1] if kind == DATA_PAGE else header[8][1]
                 offsets.append(offset)
                 lengths.append(length)
                 first_rows.append(first_rows[-1] + details[1][1])
-                encoding = details[2][1] if kind == _DATA_PAGE else details[4][1]
-                uses_dictionary.append(encoding in _DICTIONARY_ENCODINGS)
+                encoding = details[2][1] if kind == DATA_PAGE else details[4][1]
+                uses_dictionary.append(encoding in DICTIONARY_ENCODINGS)
             else:
                 return None
             offset += length

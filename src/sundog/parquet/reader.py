@@ -145,6 +145,10 @@ class FileReader:
         others = [source for source in stored if source.name not in found]
         if others:
             found |= self._decode(row_groups, others)
+        return self._with_constants(found, names, rows)
+
+    def _with_constants(self, found: dict[str, pa.Array], names: Sequence[str], rows: int) -> list[pa.Array]:
+        """All columns in the order of `names`: what was read, and what the file does not hold."""
         return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
 
     def _texts(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
@@ -197,7 +201,7 @@ class FileReader:
         batches = self._parquet.iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
         while (batch := self._next(batches)) is not None:
             arrays = self._arrays(pa.Table.from_batches([batch]), leaves, stored)
-            yield [arrays[name] if name in arrays else self.layout.constant(name, batch.num_rows) for name in names]
+            yield self._with_constants(arrays, names, batch.num_rows)
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         try:

@@ -12,7 +12,6 @@ from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.expr.nodes import Column, columns_of
 from sundog.metrics import Metrics
-from sundog.operators.aggregate.merging import MERGED_AT_ONCE
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.aggregate.vectors import is_text
 from sundog.operators.limit import LimitOperator
@@ -50,6 +49,7 @@ from sundog.runtime.prepare import (
     prepare,
     some_row_groups,
     task_count,
+    waiting_parts,
     window_ranges,
 )
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
@@ -214,7 +214,6 @@ class _Builder:
         """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
         on_threads = isinstance(self._runtime, DriverRuntime)
         partitions = group_partitions(plan.keys, plan.aggregates, self._leaf, self._runtime)
-        rows = 0 if self._leaf is None else self._leaf.access.rows()
         flow = self._grouping_input(plan)
         phases = aggregate_phases(
             plan.keys,
@@ -222,7 +221,7 @@ class _Builder:
             partitions,
             in_process=on_threads,
             shares=plan.shares,
-            parts=rows // plan.shares // MERGED_AT_ONCE + 1 if plan.shares > 1 else 1,
+            parts=waiting_parts(plan.shares, self._leaf),
             hidden=plan.hidden,
             best=plan.best,
         )

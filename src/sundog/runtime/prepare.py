@@ -156,8 +156,12 @@ def _affords_shares(
         return False
     if (shares - 1) * size > moved * (_MOVED_ROW + _MOVED_BYTE * size / rows):
         return False
-    layout = StateLayout.of(keys, tuple(call for call in plan.aggregates if not call.distinct), in_process=True)
-    return (layout.row_bytes * rows + size) * _WAITING / shares <= runtime.task_memory_bytes
+    return (_row_bytes(keys, plan.aggregates) * rows + size) * _WAITING / shares <= runtime.task_memory_bytes
+
+
+def _row_bytes(grouped: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...]) -> int:
+    """What a partial group of the first phase takes, but for the bytes of strings."""
+    return StateLayout.of(grouped, tuple(call for call in aggregates if not call.distinct), in_process=True).row_bytes
 
 
 def _probe(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> dict[str, Any] | None:
@@ -227,11 +231,15 @@ def group_partitions(
     rows = leaf.access.rows()
     if isinstance(runtime, DriverRuntime):
         return max(partitions, min(MOST_TARGETS, rows // MERGED_AT_ONCE + 1))
-    plain = tuple(call for call in aggregates if not call.distinct)
-    row_bytes = StateLayout.of(grouped_by(keys, aggregates), plain, in_process=False).row_bytes
+    row_bytes = _row_bytes(grouped_by(keys, aggregates), aggregates)
     fitting = MERGE_COPIES * (row_bytes * rows + leaf.column_bytes) / runtime.task_memory_bytes
     slots = runtime.parallelism
     return max(partitions, min(_MOST_PARTITIONS, slots * math.ceil(fitting / slots)))
+
+
+def waiting_parts(shares: int, leaf: Leaf | None) -> int:
+    """Parts in which a share of the keys waits, so that each is merged at once; an exchange has partitions instead."""
+    return 1 if shares == 1 or leaf is None else leaf.access.rows() // shares // MERGED_AT_ONCE + 1
 
 
 def fewest_ranges(leaf: Leaf | None, runtime: Runtime) -> int:

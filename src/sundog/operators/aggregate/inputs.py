@@ -49,9 +49,6 @@ class Rows:
     def take(self, rows: Ints) -> Rows:
         return Rows(len(rows), [key.take(rows) for key in self.keys], [call.take(rows) for call in self.calls])
 
-    def with_keys(self, keys: list[Vector]) -> Rows:
-        return Rows(self.length, keys, self.calls)
-
     def slice(self, start: int, end: int) -> Rows:
         keys = [key.slice(start, end) for key in self.keys]
         return Rows(end - start, keys, [call.slice(start, end) for call in self.calls])

@@ -9,7 +9,7 @@ partial groups (`states.py`), and into ungrouped rows where grouping does not pa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -54,7 +54,7 @@ class PartialAggregate(Operator):
                 rows = evaluate_rows(self.keys, self.aggregates, batch)
                 if self.shares > 1:
                     rows = rows.take(owned_rows(layout, rows.keys, rows.length, self.shares, context.partition))
-                    rows = rows.with_keys([key if key.coded else key.compact() for key in rows.keys])
+                    rows = replace(rows, keys=[key.compact() for key in rows.keys])
                 made = [layout.to_batch(chunk) for chunk in phase.take_in(rows)]
             yield from made
         yield from (layout.to_batch(chunk) for chunk in phase.finish())

@@ -113,8 +113,11 @@ class Vector:
         return Vector(self.dtype, self.length, self._values, both(self.valid, rows), self.blocks, self.coded)
 
     def compact(self) -> Vector:
-        """The same with strings in a block of their own, where the blocks it points into hold much else."""
-        if self.all_null or not self.blocks:
+        """The same with strings in a block of their own, where the blocks it points into hold much else.
+
+        Entries of a dictionary stay: they are few, and many rows share them.
+        """
+        if self.all_null or not self.blocks or self.coded is not None:
             return self
         size = text_bytes(self)
         if sum(block.size for block in self.blocks) <= 2 * size + _WORTH_COMPACTING or size > _LARGEST_STRING_BYTES:
