@@ -37,7 +37,7 @@ def layer(*parts: str, packages: str) -> Layer:
 
 LAYERS = {
     "kernels": layer(packages="numpy numba llvmlite"),
-    "expr": layer(packages="numpy pyarrow"),
+    "expr": layer("kernels", packages="numpy pyarrow"),
     "parquet": layer("kernels", "expr", packages="numpy pyarrow"),
     "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
-from sundog.expr.nodes import Column
+from sundog.expr.matching import matches
+from sundog.expr.nodes import Column, StringTest
 from sundog.expr.ordering import SortKey
 from sundog.kernels.compile import WarmUp, register_warmup, warm_up
 from sundog.operators.aggregate.phases import aggregate_phases
@@ -114,3 +115,8 @@ def _best() -> None:
     for name in (*_NUMBERS, *_TIMES, "text"):
         flow, _ = _flow()
         flow.then(TopKOperator(_rows().schema, (SortKey(_column(name)), SortKey(_column("long"))), 10)).collect()
+
+
+@register_warmup
+def _substring() -> None:
+    matches(StringTest.CONTAINS, _rows().column("text"), "text 1")

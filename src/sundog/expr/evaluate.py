@@ -25,6 +25,7 @@ from sundog.expr.buffers import Bools, array_from, validity_of, values_of
 from sundog.expr.casts import cast
 from sundog.expr.compare import compare, is_in
 from sundog.expr.decimals import decimal_absolute, decimal_arithmetic, decimal_negate, make_decimal, unscaled_value
+from sundog.expr.matching import matches
 from sundog.expr.nodes import (
     Abs,
     AddInterval,
@@ -176,7 +177,7 @@ def _like(expr: Like, batch: pa.RecordBatch) -> pa.Array:
 
 
 def _string_match(expr: StringMatch, batch: pa.RecordBatch) -> pa.Array:
-    return strings.matches(expr.test, evaluate(expr.child, batch), expr.needle)
+    return matches(expr.test, evaluate(expr.child, batch), expr.needle)
 
 
 def _arith(expr: Arith, batch: pa.RecordBatch) -> pa.Array:

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from sundog.expr import case_mapping
 from sundog.expr.buffers import string_parts
-from sundog.expr.nodes import StringTest
 
 
 def is_ascii(array: pa.Array) -> bool:
@@ -81,17 +80,6 @@ def substring(array: pa.Array, position: int, count: int) -> pa.Array:
     if is_utf8(array):
         return pc.utf8_slice_codeunits(array, start, end)
     return _each(array, lambda raw: b"".join(_characters(raw)[start:end]), pa.binary()).view(pa.string())
-
-
-def matches(test: StringTest, array: pa.Array, needle: Any) -> pa.Array:
-    """starts_with, ends_with, contains: all by bytes."""
-    match test:
-        case StringTest.STARTS_WITH:
-            return pc.starts_with(array, needle)
-        case StringTest.ENDS_WITH:
-            return pc.ends_with(array, needle)
-        case StringTest.CONTAINS:
-            return pc.match_substring(array, needle)
 
 
 def like(array: pa.Array, pattern: str, escape: str) -> pa.Array:
