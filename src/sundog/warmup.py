@@ -23,7 +23,7 @@ from sundog.operators.window.steps import WindowSteps
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow
 from sundog.runtime.task import HeldBatches
-from sundog.runtime.window import sample_keys, window_over_exchange
+from sundog.runtime.window import sample_keys, window_by_key, window_over_exchange
 
 _ROWS = 200
 _NUMBERS = ("tiny", "small", "int", "long", "float", "double")
@@ -98,6 +98,9 @@ def _slide() -> None:
             steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (), order)
             rows = flow.hold()
             window_over_exchange(steps, rows, sample_keys(steps, rows), 2, runtime, {}).collect()
+            for key in ("int", "text"):
+                steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (_column(key),), order)
+                window_by_key(steps, rows, 2).collect()
 
 
 def _window_calls(frame: Frame) -> Iterator[WindowCall]:

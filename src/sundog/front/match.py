@@ -122,11 +122,9 @@ class _Matcher:
                 return match_expand(node, child, self._scope(child))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
-                if node["partitionSpec"]:
-                    raise Declined.because(Code.COST, "a window with PARTITION BY is parallel on Spark", node.name)
-                child = self._window_input(node)
+                child = self._convert(node.child) if node["partitionSpec"] else self._window_input(node)
                 return match_window(node, child, self._scope(child))
-            case "SubqueryAlias":
+            case "SubqueryAlias" | "WindowGroupLimit":  # the latter drops early what a filter above drops in any case
                 return self._convert(node.child)
             case _:
                 raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)

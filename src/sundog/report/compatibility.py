@@ -34,7 +34,8 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 - Sources that are not Parquet files (a window without PARTITION BY is taken over any source), streaming, Spark Connect.
 - Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns; columns with defaults for old
   files; hidden metadata columns.
-- Windows with PARTITION BY (Spark runs them in parallel); frames whose bounds could leave the order key's type; calendar
+- On executors, windows with PARTITION BY whose rows of one key may not fit a task's memory; frames whose bounds could leave
+  the order key's type; calendar
   intervals on zoned timestamps where clocks change.
 - UDFs, nondeterministic expressions, and every function, expression, cast or plan node that is not in the lists below."""
 
@@ -45,7 +46,7 @@ Each with FILTER, `count`, `sum` and `avg` also with DISTINCT; `try_sum` and `tr
 `count_if` are others of them to Catalyst. ROLLUP, CUBE and GROUPING SETS as Catalyst expands them."""
 
 _WINDOWS = """\
-## Window functions without PARTITION BY
+## Window functions, with and without PARTITION BY
 
 Aggregates over RANGE and ROWS frames, bounded or not, with FILTER and IGNORE NULLS; functions of a row's place; shifts."""
 

@@ -46,6 +46,7 @@ from sundog.runtime.prepare import (
     Leaf,
     fewest_ranges,
     group_partitions,
+    key_partitions,
     prepare,
     some_row_groups,
     task_count,
@@ -56,7 +57,14 @@ from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkRuntime, driver_for, frame_from_batches, on_driver
 from sundog.runtime.task import BatchSource
 from sundog.runtime.topk import run_topk
-from sundog.runtime.window import sample_keys, window_over_exchange, window_over_reads, window_without_order
+from sundog.runtime.window import (
+    check_reach,
+    sample_keys,
+    window_by_key,
+    window_over_exchange,
+    window_over_reads,
+    window_without_order,
+)
 from sundog.tree import walk
 
 if TYPE_CHECKING:
@@ -237,6 +245,8 @@ class _Builder:
 
     def _window(self, plan: ParallelWindow) -> Flow:
         steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by)
+        if plan.partition_by:
+            return self._partitioned_window(plan, steps)
         if not plan.order_by:
             return window_without_order(steps, self.flow(plan.child))
         if plan.ranges is not None and plan.way is RangeWay.READ:
@@ -260,6 +270,14 @@ class _Builder:
             rows = self.flow(plan.child)
         ranges = window_ranges(self._leaf, self._runtime)
         return window_over_exchange(steps, rows, sample, ranges, self._runtime, self._details)
+
+    def _partitioned_window(self, plan: ParallelWindow, steps: WindowSteps) -> Flow:
+        rows = self.flow(plan.child)
+        if steps.need.reach:
+            keys = narrowed(plan.child, columns_of(plan.order_by[0].expr))
+            rows = rows.hold() if keys is None else rows
+            check_reach(steps, sample_keys(steps, rows if keys is None else self.flow(keys, again=True)))
+        return window_by_key(steps, rows, key_partitions(self._leaf, self._runtime))
 
     def _reading_window(self, plan: ParallelWindow, steps: WindowSteps, scans: RangeScans) -> Flow | None:
         below = scan_below(plan.child)

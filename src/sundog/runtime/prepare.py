@@ -15,10 +15,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import columns_of, substitute
+from sundog.expr.printing import render
 from sundog.front.support import Code, Declined
 from sundog.operators.aggregate.hash_partition import MOST_TARGETS
 from sundog.operators.aggregate.key_probe import ProbeKeys
@@ -30,6 +35,7 @@ from sundog.operators.base import Operator
 from sundog.operators.scan import scan_tasks
 from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
 from sundog.operators.window.frame_need import FrameNeed, needs_of
+from sundog.operators.window.key_partition import key_numbers
 from sundog.operators.window.range_scan import plan_range_scans
 from sundog.operators.window.statistics_ranges import MOST_READ
 from sundog.parquet.access_plan import ParquetAccessPlan, plan_access
@@ -99,9 +105,41 @@ def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, execu
     """Plan the access, choose the place, and choose how the rows of a range or of a group get together."""
     leaf = _plan_leaf(plan)
     runtime = _choose_runtime(leaf, session, settings, executors_unusable)
+    for node in walk(plan):
+        if isinstance(node, ParallelWindow) and node.partition_by:
+            _check_largest_partition(node, leaf, runtime)
     if leaf is not None:
         plan = transform_up(plan, lambda node: _with_way(_with_ranges(node, leaf, runtime), leaf, runtime))
     return Prepared(plan, leaf, runtime)
+
+
+def _check_largest_partition(window: ParallelWindow, leaf: Leaf | None, runtime: Runtime) -> None:
+    """On executors all rows of a key must fit a task's memory; Spark, which sorts on disk, takes those that may not."""
+    if isinstance(runtime, DriverRuntime):
+        return
+    share = 1.0
+    size = leaf.column_bytes * _SORTED_TIMES if leaf is not None else math.inf
+    if size > runtime.task_memory_bytes:
+        share = _largest_share(window, runtime)
+    if share * size > runtime.task_memory_bytes:
+        keys = ", ".join(render(key) for key in window.partition_by)
+        raise Declined.because(Code.COST, f"the rows of one value of {keys} may not fit a task's memory", "Window")
+
+
+def _largest_share(window: ParallelWindow, runtime: Runtime) -> float:
+    """The share of rows that a window's most frequent key has in a few row groups; 1 where that is no cheap look."""
+    columns: set[str] = set().union(*(columns_of(key) for key in window.partition_by))
+    same_rows = transform_up(window.child, lambda node: node.child if isinstance(node, ParallelWindow) else node)
+    narrow = narrowed(same_rows, columns)
+    if narrow is None or scan_below(narrow) is None or not columns <= set(narrow.schema.names):
+        return 1.0
+    some, _, projections = some_row_groups(narrow, _PROBED_ROW_GROUPS)
+    probed = driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections).collect()
+    batches = [batch for batch in probed if batch.num_rows]
+    if not batches:
+        return 1.0
+    numbers = key_numbers([evaluate(key, pa.concat_batches(batches)) for key in window.partition_by])
+    return int(np.bincount(numbers).max()) / len(numbers)
 
 
 def _with_ranges(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPlan:
@@ -240,6 +278,11 @@ def group_partitions(
 def waiting_parts(shares: int, leaf: Leaf | None) -> int:
     """Parts in which a share of the keys waits, so that each is merged at once; an exchange has partitions instead."""
     return 1 if shares == 1 or leaf is None else leaf.access.rows() // shares // MERGED_AT_ONCE + 1
+
+
+def key_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
+    """Of a window with PARTITION BY: as many as keep every slot busy, and half as large as would fit a task's memory."""
+    return max(exchange_partitions(leaf, runtime), 2 * fewest_ranges(leaf, runtime))
 
 
 def fewest_ranges(leaf: Leaf | None, runtime: Runtime) -> int:

@@ -1,4 +1,4 @@
-"""Drives a window without PARTITION BY: where to cut is asked of the data, then every range is computed on its own.
+"""Drives a window. Without PARTITION BY, where to cut is asked of the data, then every range is computed on its own:
 
     0. read         nothing to sample and to move where statistics show that the key is clustered: ranges read their own
     1. sample       a few thousand order keys of each task, and what it observed of all (PartitionExtremes)
@@ -9,7 +9,8 @@
     5. window       sort, compute, drop the halo
 
 Steps 3 and 4 share their input: what a range received is held until it is computed. If the summaries show that adding up
-range by range would not give Spark's answer, the window is computed once more, in one range.
+range by range would not give Spark's answer, the window is computed once more, in one range. With PARTITION BY, the hash of
+the keys is all there is to it.
 """
 
 from __future__ import annotations
@@ -35,13 +36,18 @@ def sample_keys(steps: WindowSteps, rows: Flow) -> KeySample:
     return KeySample.from_batches(rows.then(steps.sample()).collect(), steps.order_by)
 
 
+def check_reach(steps: WindowSteps, sample: KeySample) -> None:
+    """A frame that may leave the key's type belongs to Spark, which raises or wraps as its mode wants."""
+    if sample.extremes.overflows(steps.need.reach, steps.order_by[0]):
+        raise Declined.because(Code.RANGE_OVERFLOW, "key and offset may leave the key's type", "Window")
+
+
 def window_over_exchange(
     steps: WindowSteps, rows: Flow, sample: KeySample, ranges: int, runtime: Runtime, details: Details
 ) -> Flow:
     """The rows in key order, with the window's columns; each row moved to its range."""
     before = runtime.metrics.as_dict()
-    if sample.extremes.overflows(steps.need.reach, steps.order_by[0]):
-        raise Declined.because(Code.RANGE_OVERFLOW, "key and offset may leave the key's type", "Window")
+    check_reach(steps, sample)
     for count in (ranges, 1):
         move = steps.repartition(sample, count)
         flow = _in_ranges(steps, rows.exchange(move), move, move.partitions)
@@ -79,6 +85,11 @@ def _in_ranges(steps: WindowSteps, ranges: Flow, move: RangeRepartition | KeepRa
             return None
         carries = told
     return in_order.then(steps.window(move, carries), steps.drop())
+
+
+def window_by_key(steps: WindowSteps, rows: Flow, partitions: int) -> Flow:
+    """With PARTITION BY: each task has all rows of its keys."""
+    return rows.exchange(steps.by_key(partitions)).then(steps.sort(None), steps.window(None), steps.drop())
 
 
 def window_without_order(steps: WindowSteps, rows: Flow) -> Flow:

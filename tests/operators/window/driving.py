@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.metrics import Metrics
-from sundog.operators.base import Operator
+from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskContext
 from sundog.operators.window.carry import carries_of, read_summaries
 from sundog.operators.window.halo import RangeRepartition, check_row_accounting
@@ -41,7 +41,7 @@ def run(parts: Sequence[Iterable[pa.RecordBatch]], metrics: Metrics, *operators:
     return results
 
 
-def exchange(parts: Partitions, move: RangeRepartition, metrics: Metrics, shuffle: np.random.Generator) -> Partitions:
+def exchange(parts: Partitions, move: Partitioner, metrics: Metrics, shuffle: np.random.Generator) -> Partitions:
     """Batches reach a range in any order."""
     received: Partitions = [[] for _ in range(move.partitions)]
     for number, batches in enumerate(parts):
@@ -84,3 +84,12 @@ def drive(steps: WindowSteps, parts: Partitions, ranges: int, seed: int = 0, sam
     check_row_accounting(metrics)
     batches = [batch for part in results for batch in part]
     return Drive(pa.Table.from_batches(batches, steps.drop().schema), metrics, move.partitions, move, received)
+
+
+def drive_by_key(steps: WindowSteps, parts: Partitions, partitions: int, seed: int = 0) -> pa.Table:
+    """With PARTITION BY."""
+    metrics = Metrics()
+    received = exchange(parts, steps.by_key(partitions), metrics, np.random.default_rng(seed))
+    results = run(received, metrics, steps.sort(None), steps.window(None), steps.drop())
+    check_row_accounting(metrics)
+    return pa.Table.from_batches([batch for part in results for batch in part], steps.drop().schema)

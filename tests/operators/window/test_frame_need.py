@@ -29,7 +29,7 @@ def summed(frame):
         (summed(range_frame(-4, None)), FrameNeed.CARRIED_STATE, True, True),
         (summed(rows_frame(None, None)), FrameNeed.CARRIED_STATE, False, True),
         (summed(rows_frame(None, -2)), FrameNeed.ONE_RANGE, False, False),
-        (summed(range_frame(3, None)), FrameNeed.ONE_RANGE, False, False),
+        (summed(range_frame(3, None)), FrameNeed.ONE_RANGE, True, False),
         (summed(range_frame(-math.inf, 0)), FrameNeed.ONE_RANGE, False, False),
         (summed(rows_frame(-MAX_EDGE_ROWS - 1, 0)), FrameNeed.ONE_RANGE, False, False),
         (call("row_number", rows_frame(None, 0), dtype=pa.int32()), FrameNeed.CARRIED_STATE, False, True),

@@ -70,8 +70,8 @@ T = TypeVar("T")
 
 def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     """The window over `child`; declines with all reasons."""
-    if node.child.name == "WindowGroupLimit":
-        raise Declined.because(Code.COST, "Spark keeps only the first rows of each group for this filter", node.name)
+    if node.child.name == "WindowGroupLimit" and not node["partitionSpec"]:
+        raise Declined.because(Code.COST, "Spark keeps only the first rows for this filter", node.name)
     reader = _Reader(scope)
     partition_by = tuple(e for e in (reader.gather(translate, key) for key in node["partitionSpec"]) if e is not None)
     reader.order_by = tuple(k for k in (reader.gather(_sort_key, key) for key in node["orderSpec"]) if k is not None)

@@ -70,7 +70,7 @@ def need_of(call: WindowCall) -> Need:
         away = (opens and _is_preceding(frame.end)) or (stays_open and _is_following(frame.start))
         wide = frame.units == "rows" and max(reach_of(frame)) > MAX_EDGE_ROWS
         if away or wide:
-            return Need(FrameNeed.ONE_RANGE, order_sensitive=sensitive)
+            return Need(FrameNeed.ONE_RANGE, _offset_frames(frame), order_sensitive=sensitive)
         return Need(FrameNeed.CARRIED_STATE, _offset_frames(frame), (call.name,), sensitive)
     if frame.units == "rows":
         return _edges(call, max(reach_of(frame)))

@@ -18,31 +18,65 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, sort_indices
 from sundog.kernels.word_sort import gather, order_of
 from sundog.operators.window.columns import ROW, RangeColumns, has
+from sundog.operators.window.key_partition import key_numbers
 from sundog.operators.window.range_key import RangeKey, is_narrow
 
 Longs = npt.NDArray[np.int64]
 _MOST_PASSES = 3
+_WORD_BITS = 63
+_SEGMENT = "__segment"
 
 
 def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequence[SortKey]) -> pa.Table:
-    """The rows by partition keys, order keys and, where they are numbered, their number."""
-    keys = [*(SortKey(expr) for expr in partition_by), *order_by]
+    """Rows of equal partition keys next to each other, by order keys and, where they are numbered, their number."""
+    keys = [SortKey(Column(_SEGMENT, pa.int64()))] if partition_by else []
+    keys += order_by
     if not keys or table.num_rows < 2:
         return table
     if has(table.schema, ROW):
         keys.append(SortKey(Column(ROW, pa.int64())))
     columns = RangeColumns(table)
-    arrays = [columns.values(key.expr) for key in keys]
+    arrays = [_segments(columns, partition_by)] if partition_by else []
+    arrays += [columns.values(key.expr) for key in keys[len(arrays) :]]
     if not all(is_narrow(array.type) for array in arrays) or len(keys) > _MOST_PASSES:
         return take_rows(columns, sort_indices(arrays, keys))
     words = [RangeKey(array.type, key.descending).words(array) for array, key in zip(arrays, keys, strict=True)]
     valid = [validity_of(array) for array in arrays]
-    if all(mask is None for mask in valid) and _is_sorted(words):
-        return table
+    if all(mask is None for mask in valid):
+        if _is_sorted(words):
+            return table
+        words = _packed(words)
     order: Longs | None = None
-    for word, mask, key in reversed(list(zip(words, valid, keys, strict=True))):
+    for word, mask, key in reversed(list(zip(words, valid, keys, strict=False))):
         order = _pass(word, mask, key.nulls_first, order)
     return table if order is None else take_rows(columns, order)
+
+
+def _segments(columns: RangeColumns, partition_by: Sequence[Expr]) -> pa.Array:
+    """A number for each row that tells its partition: the key itself if it is one, or a number for each of its values."""
+    keys = [columns.values(expr) for expr in partition_by]
+    if len(keys) == 1 and is_narrow(keys[0].type) and keys[0].null_count == 0:
+        return pa.array(RangeKey(keys[0].type).words(keys[0]))
+    return pa.array(key_numbers(keys))
+
+
+def _packed(words: Sequence[Longs]) -> list[Longs]:
+    """The same order in fewer words: neighbours share one where their bits fit."""
+    packed = [words[0]]
+    room = _WORD_BITS - _spread(words[0]).bit_length()
+    for word in words[1:]:
+        bits = _spread(word).bit_length()
+        if bits <= room:
+            packed[-1] = ((packed[-1] - packed[-1].min()) << bits) | (word - word.min())
+            room -= bits
+        else:
+            packed.append(word)
+            room = _WORD_BITS - bits
+    return packed
+
+
+def _spread(words: Longs) -> int:
+    return int(words.max()) - int(words.min())
 
 
 def _pass(words: Longs, valid: Bools | None, nulls_first: bool, order: Longs | None) -> Longs:

@@ -17,7 +17,10 @@ Where row-group statistics show the key to be clustered, no row need move (`stat
     move = steps.keep(ranges)
     sorted = (one scan task per range, of the row groups ranges.reads[i].row_groups).then(move, steps.sort(move))
 
-With PARTITION BY rows are moved by hash instead, and there is no sample, no halo and no carry: `sort(None)`, `window(None)`.
+With PARTITION BY rows are moved by hash instead, and there is no sample, no halo and no carry:
+
+    result = scan.exchange(steps.by_key(partitions)).then(steps.sort(None), steps.window(None), steps.drop()).collect()
+
 Without ORDER BY all rows are alike: the partitions of the scan serve as ranges (`sort(None)`, summaries and carries).
 """
 
@@ -35,6 +38,7 @@ from sundog.expr.ordering import SortKey
 from sundog.operators.window.carry import Carry, SummarizeRange
 from sundog.operators.window.frame_need import FrameNeed, Need, needs_of
 from sundog.operators.window.halo import HaloDrop, RangeRepartition, halo_columns_of, reduction_of
+from sundog.operators.window.key_partition import KeyPartition
 from sundog.operators.window.ranges import KeySample, SampleKeys, cut_ranges, estimated_halo
 from sundog.operators.window.statistics_ranges import KeepRange, RangeReads
 from sundog.operators.window.window import SortRange, WindowOperator
@@ -70,6 +74,10 @@ class WindowSteps:
             reduction = None
         columns = halo_columns_of(self.calls, self.order_by)
         return RangeRepartition(self.input_schema, cut, columns, self.need.order_sensitive, reduction)
+
+    def by_key(self, partitions: int) -> KeyPartition:
+        """Instead of `repartition`, with PARTITION BY."""
+        return KeyPartition(self.input_schema, self.partition_by, partitions)
 
     def keep(self, ranges: RangeReads) -> KeepRange:
         """Instead of `repartition`, where each range reads its own rows (`ranges_from_statistics`)."""

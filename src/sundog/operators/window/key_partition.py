@@ -1,0 +1,73 @@
+"""PARTITION BY: rows to the task that owns their key, and keys to numbers, so that sorting by them is sorting by one word.
+
+Spark shuffles and sorts by the key's values, strings and all. Nobody asked for that order: rows of one key must only be next
+to each other. Here keys are hashed as those of GROUP BY are (`operators/aggregate/key_layout.py`), and numbered in a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.expr.evaluate import evaluate
+from sundog.expr.nodes import Expr
+from sundog.expr.printing import render
+from sundog.kernels.routing import group_owned
+from sundog.operators.aggregate.group_keys import Encoded, KeyEncoder
+from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL
+from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.vectors import from_arrow
+from sundog.operators.base import Partitioner
+from sundog.operators.context import TaskContext
+from sundog.operators.window.columns import picked_rows
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KeyPartition(Partitioner):
+    """Sends rows with equal keys to one task. Every row is owned by exactly one, as in `RangeRepartition`."""
+
+    input_schema: pa.Schema
+    partition_by: tuple[Expr, ...]
+    partitions: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input_schema
+
+    def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for batch in batches:
+            context.check_cancelled()
+            context.metrics.add("window_input_rows", batch.num_rows)
+            context.metrics.add("rows_routed", batch.num_rows)
+            with context.metrics.timed("exchange_seconds"):
+                pieces = list(self._pieces(batch)) if batch.num_rows else []
+            yield from pieces
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        encoder, encoded = _encoded([evaluate(expr, batch) for expr in self.partition_by])
+        targets = encoder.assign(encoded, EXCHANGE_LEVEL, self.partitions, np.zeros(self.partitions, np.int64))
+        starts, rows = np.zeros(self.partitions + 1, np.int64), np.empty(batch.num_rows, np.int64)
+        group_owned(targets.astype(np.int32), starts, rows)
+        for target in np.flatnonzero(np.diff(starts)):
+            yield int(target), picked_rows(batch, rows[starts[target] : starts[target + 1]])
+
+    def describe(self) -> str:
+        return f"HashExchange: keys=[{', '.join(render(key) for key in self.partition_by)}] into {self.partitions}"
+
+
+def key_numbers(keys: Sequence[pa.Array]) -> Longs:
+    """A number for each row, the same for rows with equal keys: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
+    encoder, encoded = _encoded(keys)
+    return encoder.find_groups(encoded, np.array([0, len(encoded.words)], np.int64)).ids.astype(np.int64)
+
+
+def _encoded(keys: Sequence[pa.Array]) -> tuple[KeyEncoder, Encoded]:
+    vectors = [from_arrow(key) for key in keys]
+    encoder = KeyEncoder.over(KeyLayout.of([vector.dtype for vector in vectors]), [vectors])
+    return encoder, encoder.encode(0, vectors, len(keys[0]))
