@@ -191,7 +191,7 @@ def _foreach(name: str) -> Callable[..., None]:
         run_action(
             name,
             frame,
-            lambda table: original(_local_frame(table, frame), function),
+            None,
             lambda spliced: original(spliced, function),
             lambda: original(frame, function),
             repeatable=False,
@@ -265,7 +265,7 @@ def _starts(owner: type, name: str, fresh: Callable[[Any, DataFrame], Any]) -> N
         return run_action(
             "write",
             self._frame,
-            lambda table: write(_local_frame(table, self._frame)),
+            None,
             write,
             lambda: write(self._frame),
             repeatable=False,

@@ -156,12 +156,15 @@ def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:
 def run_action(
     name: str,
     frame: DataFrame,
-    on_table: Callable[[pa.Table], T],
+    on_table: Callable[[pa.Table], T] | None,
     on_frame: Callable[[DataFrame], T],
     plain: Callable[[], T],
     repeatable: bool = True,
 ) -> T:
-    """Run one action on `frame`: `on_table` for a whole result, `on_frame` for a spliced plan, else `plain`."""
+    """Run one action on `frame`: `on_table` for a whole result, `on_frame` for a spliced plan, else `plain`.
+
+    Without `on_table` rows are not wanted on the driver: what executors compute, they keep.
+    """
     run = start_run(name)
     started = perf_counter()
     executions: list[Execution] = []
@@ -210,11 +213,11 @@ def _begin(
     planned: Planned,
     run: Run,
     executions: list[Execution],
-    on_table: Callable[[pa.Table], T],
+    on_table: Callable[[pa.Table], T] | None,
     on_frame: Callable[[DataFrame], T],
 ) -> Callable[[], T]:
     """Compute what runs on the driver or is the whole result; what is returned hands it to the action."""
-    if not planned.is_whole:
+    if on_table is None or not planned.is_whole:
         spliced = splice_parts(planned, run, executions)
 
         def in_spark() -> T:
