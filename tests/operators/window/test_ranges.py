@@ -14,6 +14,7 @@ from sundog.expr.calls import Bound, BoundKind
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import float_rank
 from sundog.operators.context import TaskContext
+from sundog.operators.window.carry import SummarizeRange
 from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, RangeKey, add_months, reach_overflows
 from sundog.operators.window.ranges import (
     KeySample,
@@ -24,7 +25,7 @@ from sundog.operators.window.ranges import (
     extremes_of,
     halo_overhead,
 )
-from tests.operators.window.cases import KEY_TYPES, SETTINGS, column, range_frame, tables
+from tests.operators.window.cases import KEY_TYPES, SETTINGS, call, column, range_frame, rows_frame, tables
 from tests.operators.window.reference import compare, plain
 
 LONG = SortKey(column("k0", pa.int64()))
@@ -176,3 +177,11 @@ class TestReach:
         before, after = (np.datetime64(number, "D").item() for number in (day, moved))
         assert (after.year * 12 + after.month) - (before.year * 12 + before.month) == months
         assert after.day == before.day or (after.day < before.day and np.datetime64(moved + 1, "D").item().day == 1)
+
+
+def test_a_summary_holds_nothing_but_what_it_tells():
+    table = pa.table({"k0": pa.array(range(100_000)), "s": [f"text {number}" for number in range(100_000)]})
+    before = call("first", rows_frame(-2, -1), column("s"), dtype=pa.string())
+    summarized = SummarizeRange(table.schema, (before,), (LONG,))
+    (batch,) = summarized.run(iter(table.to_batches()), TaskContext())
+    assert batch.nbytes < 10_000

@@ -103,8 +103,14 @@ def summarize(
         function = frame_function(call)
         elements = function.elements(inputs_of(call, columns))
         hazard = function.hazard(elements) if merges_ranges(call) else Hazard()
-        told[call.name] = CallSummary(told_to_later(function, elements), told_to_earlier(function, elements), hazard)
+        told[call.name] = CallSummary(
+            _detached(told_to_later(function, elements)), _detached(told_to_earlier(function, elements)), hazard
+        )
     return RangeSummary(number, columns.count, len(groups) - 1, told)
+
+
+def _detached(told: Elements | None) -> Elements | None:
+    return None if told is None else told.detached()
 
 
 def read_summaries(batches: Sequence[pa.RecordBatch]) -> list[RangeSummary]:

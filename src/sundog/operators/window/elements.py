@@ -57,6 +57,11 @@ class Elements:
             return self
         return Elements(stop - start, tuple(_sliced(array, start, stop) for array in self.arrays))
 
+    def detached(self) -> Elements:
+        """The same in memory of their own: Arrow pickles a slice of three values with the millions it was cut from."""
+        own = (array.take(np.arange(self.count)) if isinstance(array, pa.Array) else array for array in self.arrays)
+        return Elements(self.count, tuple(own))
+
     def with_rows(self, rows: Longs, replaced: Elements) -> Elements:
         """These elements with the given ones in place of `rows`."""
         arrays = (_replaced(old, self.count, rows, new) for old, new in zip(self.arrays, replaced.arrays, strict=True))

@@ -35,7 +35,7 @@ from sundog.operators.window.elements import Longs
 from sundog.operators.window.range_routes import Routes, RowRanges, WordRanges
 from sundog.operators.window.reduction import HaloReduction, is_reducible
 
-_ROWS_PER_TASK = 1 << 40  # row numbers of different tasks are this far apart
+_ROWS_PER_TASK = 1 << 36  # row numbers of different tasks are this far apart; few bits, to share a word with the key
 
 
 @dataclass(frozen=True)
