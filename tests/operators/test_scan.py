@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.operators import scan as scan_module
+from sundog.operators.aggregate.vectors import from_arrow, to_arrow
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import limit_scan, scan_tasks
@@ -70,6 +72,23 @@ def test_filters_and_leaves_other_columns_alone_where_nothing_matches(files):
     whole = TaskContext()
     read(files, ("s", "x", "y"), None, context=whole)
     assert none.metrics.get("bytes_decoded") < whole.metrics.get("bytes_decoded")
+
+
+@pytest.mark.parametrize("kept", [1, 10, 300, 1000])
+def test_strings_of_few_rows_are_plain_and_hold_on_to_no_page(tmp_path, kept):
+    """Rows that are mostly dropped are read as views; whoever asked for plain strings gets them, and only those."""
+    rows = 1000
+    texts = [None if n % 11 == 0 else f"a rather long string, number {n}" for n in range(rows)]
+    whole = pa.table({"x": np.arange(rows) * 37 % rows, "s": texts, "few": ["one", "two"] * (rows // 2)})
+    path = write_file(tmp_path / "a.parquet", [whole], dictionary_pagesize_limit=5000, write_batch_size=50)
+    expected = whole.filter(pa.compute.less(whole.column("x"), kept)).select(["few", "s"])
+    batches = read(relation([path], whole.schema), ("few", "s"), below("x", kept), tasks=1)
+    found = pa.Table.from_batches(batches)
+    assert found.equals(expected)
+    stored = scan_tasks(plan_access(relation([path], whole.schema), ("few", "s"), below("x", kept)), 1, frozenset("s"))
+    (batch,) = stored[0].read(TaskContext())
+    assert batch.schema.field("few").type == pa.string()
+    assert to_arrow(from_arrow(batch.column("s"))).equals(expected.column("s").combine_chunks())
 
 
 def test_no_columns_still_have_rows(files):

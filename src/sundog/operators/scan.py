@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Expr, columns_of
+from sundog.expr.ranks import is_text
+from sundog.operators.aggregate.vectors import from_arrow, to_arrow
 from sundog.operators.context import TaskContext
 from sundog.operators.filter import keep_rows
 from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
@@ -30,6 +32,7 @@ from sundog.parquet.relation import Relation
 _RUN_ROWS = 131_072
 _RUN_BYTES = 64 << 20
 _SMALLEST_BATCH = 1024
+_FEW_OF = 4  # rows that pass are few if they are at most one in so many
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,24 @@ class ScanTask:
         self._count(test.num_rows, matches, context)
         if matches:
             others = [name for name in names if name not in tested]
+            few = matches * _FEW_OF <= test.num_rows
+            as_stored = self._texts(schema) if few else self.as_stored
             decoded = dict(zip(tested, test.columns, strict=True))
-            decoded |= zip(others, reader.read(groups, others) if others else [], strict=True)
-            yield keep_rows(to_batch([decoded[name] for name in names], schema, test.num_rows), mask)
+            decoded |= zip(others, reader.read(groups, others, as_stored) if others else [], strict=True)
+            kept = keep_rows(to_batch([decoded[name] for name in names], schema, test.num_rows), mask)
+            yield self._with_plain_texts(kept, schema) if few else kept
+
+    @staticmethod
+    def _texts(schema: pa.Schema) -> frozenset[str]:
+        """Of rows that are mostly dropped no string need be copied before it is known to stay."""
+        return frozenset(field.name for field in schema if is_text(field.type))
+
+    def _with_plain_texts(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        columns = [
+            to_arrow(from_arrow(column)) if column.type != field.type and field.name not in self.as_stored else column
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        return to_batch(columns, schema, batch.num_rows)
 
     def _filter_pieces(
         self, reader: FileReader, groups: list[int], together: list[str], context: TaskContext

@@ -134,37 +134,47 @@ class FileReader:
     def close(self) -> None:
         self.source.close()
 
-    def read(self, row_groups: Sequence[int], names: Sequence[str]) -> list[pa.Array]:
-        """The columns of the row groups' rows, each as one array, in the order of `names`."""
+    def read(
+        self, row_groups: Sequence[int], names: Sequence[str], as_stored: frozenset[str] | None = None
+    ) -> list[pa.Array]:
+        """The columns of the row groups' rows, each as one array, in the order of `names`.
+
+        `as_stored` replaces the reader's own for this time.
+        """
         rows = sum(int(self.layout.footer.row_counts[group]) for group in row_groups)
         stored = self.layout.stored(names)
         self.count(row_groups, names)
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
-        found = self._texts(row_groups, stored)
+        as_stored = self._as_stored if as_stored is None else as_stored
+        found = self._texts(row_groups, stored, as_stored)
         others = [source for source in stored if source.name not in found]
         if others:
-            found |= self._decode(row_groups, others)
+            found |= self._decode(row_groups, others, as_stored)
         return self._with_constants(found, names, rows)
 
     def _with_constants(self, found: dict[str, pa.Array], names: Sequence[str], rows: int) -> list[pa.Array]:
         """All columns in the order of `names`: what was read, and what the file does not hold."""
         return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
 
-    def _texts(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
+    def _texts(
+        self, row_groups: Sequence[int], stored: list[ColumnSource], as_stored: frozenset[str]
+    ) -> dict[str, pa.Array]:
         """The string columns that need not be copied. Those of few values Arrow reads without copying as well."""
         if len(row_groups) != 1:
             return {}
         found = {
             source.name: read_text(self.source, self.layout.footer, row_groups[0], source.leaf, source.dtype)
             for source in stored
-            if source.name in self._as_stored and not self.layout.is_dictionary(source, row_groups[0])
+            if source.name in as_stored and not self.layout.is_dictionary(source, row_groups[0])
         }
         return {name: array for name, array in found.items() if array is not None}
 
-    def _decode(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
+    def _decode(
+        self, row_groups: Sequence[int], stored: list[ColumnSource], as_stored: frozenset[str]
+    ) -> dict[str, pa.Array]:
         leaves = sorted({source.leaf for source in stored})
-        kept = [source for source in stored if source.name in self._as_stored]
+        kept = [source for source in stored if source.name in as_stored]
         whole = (s.leaf for s in kept if all(self.layout.is_dictionary(s, group) for group in row_groups))
         try:
             table = self.decoder(tuple(whole)).read_row_groups(
@@ -172,7 +182,7 @@ class FileReader:
             )
         except (pa.ArrowException, OSError) as problem:
             raise FileProblem(ProblemKind.CORRUPT, self.layout.file.path, str(problem)) from problem
-        return self._arrays(table, leaves, stored)
+        return self._arrays(table, leaves, stored, as_stored)
 
     def pieces(self, row_group: int, names: Sequence[str], piece_bytes: int = PIECE_BYTES) -> Iterator[list[pa.Array]]:
         """The columns of one row group, in parts where it is larger than memory should hold at once."""
@@ -200,7 +210,7 @@ class FileReader:
         leaves = sorted({source.leaf for source in stored})
         batches = self._parquet.iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
         while (batch := self._next(batches)) is not None:
-            arrays = self._arrays(pa.Table.from_batches([batch]), leaves, stored)
+            arrays = self._arrays(pa.Table.from_batches([batch]), leaves, stored, self._as_stored)
             yield self._with_constants(arrays, names, batch.num_rows)
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
@@ -209,12 +219,12 @@ class FileReader:
         except (pa.ArrowException, OSError) as problem:
             raise FileProblem(ProblemKind.CORRUPT, self.layout.file.path, str(problem)) from problem
 
-    def _arrays(self, table: pa.Table, leaves: list[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
+    def _arrays(
+        self, table: pa.Table, leaves: list[int], stored: list[ColumnSource], as_stored: frozenset[str]
+    ) -> dict[str, pa.Array]:
         path = self.layout.file.path
         return {
-            source.name: to_query_type(
-                table.column(leaves.index(source.leaf)), source, path, source.name in self._as_stored
-            )
+            source.name: to_query_type(table.column(leaves.index(source.leaf)), source, path, source.name in as_stored)
             for source in stored
         }
 
