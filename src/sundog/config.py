@@ -163,7 +163,7 @@ class Settings:
         "driver.maxBytes",
         _bytes(at_least=0),
         "512m",
-        "Uncompressed column bytes up to which `auto` keeps a query on the driver.",
+        "Uncompressed column bytes up to which `auto` keeps a query on the driver; twice as many under a WHERE.",
         Category.PLACEMENT,
     )
     task_memory_bytes: int = _option(

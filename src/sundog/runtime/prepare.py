@@ -62,6 +62,7 @@ FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave
 TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _PROBED_ROW_GROUPS = 3
+_READ_UNDER_WHERE = 2
 _GATHERED_ROWS = 300_000
 # What a row and each of its bytes take on their way through a shuffle, in bytes that could be decoded in that time.
 _MOVED_ROW, _MOVED_BYTE = 67, 1.35
@@ -104,7 +105,7 @@ class Prepared:
 def prepare(plan: PhysicalPlan, session: SparkSession, settings: Settings, executors_unusable: str | None) -> Prepared:
     """Plan the access, choose the place, and choose how the rows of a range or of a group get together."""
     leaf = _plan_leaf(plan)
-    runtime = _choose_runtime(leaf, session, settings, executors_unusable)
+    runtime = _choose_runtime(plan, leaf, session, settings, executors_unusable)
     for node in walk(plan):
         if isinstance(node, ParallelWindow) and node.partition_by:
             _check_largest_partition(node, leaf, runtime)
@@ -230,18 +231,24 @@ def _plan_leaf(plan: PhysicalPlan) -> Leaf | None:
 
 
 def _choose_runtime(
-    leaf: Leaf | None, session: SparkSession, settings: Settings, executors_unusable: str | None
+    plan: PhysicalPlan, leaf: Leaf | None, session: SparkSession, settings: Settings, executors_unusable: str | None
 ) -> Runtime:
     """`auto`: the driver for what fits it, the executors for the rest and for rows that are theirs already."""
     wish = settings.placement
     if wish == "auto":
-        fits = leaf is not None and leaf.column_bytes <= settings.driver_max_bytes
+        fits = leaf is not None and leaf.column_bytes <= settings.driver_max_bytes * _most_read(plan, leaf)
         wish = "driver" if fits or executors_unusable else "executors"
     if wish == "driver" and leaf is not None:
         return DriverRuntime(os.cpu_count() or 1, settings.task_memory_bytes)
     if executors_unusable:
         raise Declined.because(Code.PLACEMENT, executors_unusable)
     return SparkRuntime(session, settings.task_memory_bytes, settings.exchange_block_bytes)
+
+
+def _most_read(plan: PhysicalPlan, leaf: Leaf) -> int:
+    """How many times as much may be read as may be held: what a WHERE drops is not held, but a window may keep it all."""
+    holds_all = leaf.access.predicate is None or any(isinstance(node, ParallelWindow) for node in walk(plan))
+    return 1 if holds_all else _READ_UNDER_WHERE
 
 
 def task_count(column_bytes: int, slots: int, per_slot: int = 1) -> int:
