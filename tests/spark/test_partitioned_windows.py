@@ -41,7 +41,7 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(autouse=True)
 def little_memory(session: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """All rows take 20 times the memory of a task."""
+    """All rows are taken to need more than ten times the memory of a task."""
     monkeypatch.setattr("sundog.runtime.prepare.TASK_BYTES", 4096)
     monkeypatch.setattr("sundog.runtime.prepare._SORTED_TIMES", 1000)
     session.conf.set("spark.sundog.task.memoryBytes", "64m")

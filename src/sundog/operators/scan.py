@@ -19,7 +19,7 @@ import pyarrow as pa
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Expr, columns_of
 from sundog.expr.ranks import is_text
-from sundog.operators.aggregate.vectors import from_arrow, to_arrow
+from sundog.operators.aggregate.vectors import plain_text
 from sundog.operators.context import TaskContext
 from sundog.operators.filter import keep_rows
 from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
@@ -107,7 +107,7 @@ class ScanTask:
 
     def _with_plain_texts(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         columns = [
-            to_arrow(from_arrow(column)) if column.type != field.type and field.name not in self.as_stored else column
+            column if field.name in self.as_stored else plain_text(column)
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         return to_batch(columns, schema, batch.num_rows)

@@ -35,8 +35,7 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 - Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns; columns with defaults for old
   files; hidden metadata columns.
 - On executors, windows with PARTITION BY whose rows of one key may not fit a task's memory; frames whose bounds could leave
-  the order key's type; calendar
-  intervals on zoned timestamps where clocks change.
+  the order key's type; calendar intervals on zoned timestamps where clocks change.
 - UDFs, nondeterministic expressions, and every function, expression, cast or plan node that is not in the lists below."""
 
 _AGGREGATES = """\

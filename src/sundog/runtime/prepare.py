@@ -51,7 +51,7 @@ from sundog.plan.physical import (
     scan_below,
 )
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.flow import Runtime
+from sundog.runtime.flow import Flow, Runtime
 from sundog.runtime.spark import SparkRuntime, driver_of
 from sundog.tree import transform_up, walk
 
@@ -118,11 +118,8 @@ def _check_largest_partition(window: ParallelWindow, leaf: Leaf | None, runtime:
     """On executors all rows of a key must fit a task's memory; Spark, which sorts on disk, takes those that may not."""
     if isinstance(runtime, DriverRuntime):
         return
-    share = 1.0
-    size = leaf.column_bytes * _SORTED_TIMES if leaf is not None else math.inf
-    if size > runtime.task_memory_bytes:
-        share = _largest_share(window, runtime)
-    if share * size > runtime.task_memory_bytes:
+    room, size = runtime.task_memory_bytes, leaf.column_bytes * _SORTED_TIMES if leaf is not None else math.inf
+    if size > room and _largest_share(window, runtime) * size > room:
         keys = ", ".join(render(key) for key in window.partition_by)
         raise Declined.because(Code.COST, f"the rows of one value of {keys} may not fit a task's memory", "Window")
 
@@ -131,12 +128,8 @@ def _largest_share(window: ParallelWindow, runtime: Runtime) -> float:
     """The share of rows that a window's most frequent key has in a few row groups; 1 where that is no cheap look."""
     columns: set[str] = set().union(*(columns_of(key) for key in window.partition_by))
     same_rows = transform_up(window.child, lambda node: node.child if isinstance(node, ParallelWindow) else node)
-    narrow = narrowed(same_rows, columns)
-    if narrow is None or scan_below(narrow) is None or not columns <= set(narrow.schema.names):
-        return 1.0
-    some, _, projections = some_row_groups(narrow, _PROBED_ROW_GROUPS)
-    probed = driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections).collect()
-    batches = [batch for batch in probed if batch.num_rows]
+    probed = _some_rows(same_rows, columns, runtime)
+    batches = [batch for batch in probed.collect() if batch.num_rows] if probed is not None else []
     if not batches:
         return 1.0
     numbers = key_numbers([evaluate(key, pa.concat_batches(batches)) for key in window.partition_by])
@@ -205,14 +198,20 @@ def _row_bytes(grouped: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, 
 
 def _probe(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> dict[str, Any] | None:
     """What the first rows of a few row groups, read on the driver, say of the keys; None where that is no cheap look."""
-    columns: set[str] = set().union(*(columns_of(key.expr) for key in keys))
-    narrow = narrowed(plan.child, columns)
-    if narrow is None or scan_below(narrow) is None:
+    probed = _some_rows(plan.child, set().union(*(columns_of(key.expr) for key in keys)), runtime)
+    if probed is None:
+        return None
+    found: list[dict[str, Any]] = [row for batch in probed.then(ProbeKeys(keys)).collect() for row in batch.to_pylist()]
+    return found[0] if found else None
+
+
+def _some_rows(plan: PhysicalPlan, columns: set[str], runtime: Runtime) -> Flow | None:
+    """These columns of the rows of a few row groups, read on the driver; None where that is no cheap look."""
+    narrow = narrowed(plan, columns)
+    if narrow is None or scan_below(narrow) is None or not columns <= set(narrow.schema.names):
         return None
     some, _, projections = some_row_groups(narrow, _PROBED_ROW_GROUPS)
-    probed = driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections, ProbeKeys(keys))
-    found: list[dict[str, Any]] = [row for batch in probed.collect() for row in batch.to_pylist()]
-    return found[0] if found else None
+    return driver_of(runtime).start(scan_tasks(some, 1, again=True), "Probe").then(*projections)
 
 
 def _plan_leaf(plan: PhysicalPlan) -> Leaf | None:

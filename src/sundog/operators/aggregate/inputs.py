@@ -16,7 +16,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.raising import can_raise
-from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, from_arrow, is_view, to_arrow
+from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, from_arrow, plain_text
 
 FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 19
 
@@ -96,9 +96,5 @@ def sized_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _with_plain_strings(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Small batches are joined, and the form in which strings are stored differs from batch to batch."""
-    arrays = [to_arrow(from_arrow(column)) if _is_stored_text(column.type) else column for column in batch.columns]
+    arrays = [plain_text(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch
-
-
-def _is_stored_text(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(dtype)) or is_view(dtype)

@@ -342,6 +342,11 @@ def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
     return pa.Array.from_buffers(dtype, length, [validity, pa.py_buffer(vector.values)])
 
 
+def plain_text(array: pa.Array) -> pa.Array:
+    """Strings that come as they are stored (`ScanTask.as_stored`) as plain ones; any other array as it is."""
+    return to_arrow(from_arrow(array)) if pa.types.is_dictionary(array.type) or is_view(array.type) else array
+
+
 def _to_runs(vector: Vector, dtype: pa.DataType) -> pa.Array:
     if vector.all_null and vector.length:
         one = pa.array([None], dtype.value_type)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sundog.expr.buffers import Bools
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column, Expr, Literal, columns_of
+from sundog.kernels.routing import group_owned
 
 HALO = "__halo"  # bool: the row belongs to another range
 ROW = "__row"  # int64: the row's number in its input, so that equal keys have one order everywhere
@@ -92,3 +93,16 @@ def picked_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.Record
     if int(rows[-1]) - first + 1 == count:
         return batch.slice(first, count)
     return batch.take(pa.array(rows))
+
+
+def rows_by_owner(owners: npt.NDArray[np.int32], count: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """The rows of each of `count` owners that has any, in order."""
+    starts, rows = np.zeros(count + 1, np.int64), np.empty(len(owners), np.int64)
+    group_owned(owners, starts, rows)
+    return runs_of(starts, rows)
+
+
+def runs_of(starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Rows that lie behind each other, apart again: each number that has any, and its rows."""
+    for number in np.flatnonzero(np.diff(starts)):
+        yield int(number), rows[starts[number] : starts[number + 1]]

@@ -26,11 +26,20 @@ from sundog.errors import InternalError
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import columns_of
 from sundog.expr.ordering import SortKey
-from sundog.kernels.routing import group_borrowed, group_owned
+from sundog.kernels.routing import group_borrowed
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskContext
-from sundog.operators.window.columns import HALO, ROW, RangeColumns, has, owned_slice, picked_rows
+from sundog.operators.window.columns import (
+    HALO,
+    ROW,
+    RangeColumns,
+    has,
+    owned_slice,
+    picked_rows,
+    rows_by_owner,
+    runs_of,
+)
 from sundog.operators.window.elements import Longs
 from sundog.operators.window.range_routes import Routes, RowRanges, WordRanges
 from sundog.operators.window.reduction import HaloReduction, is_reducible
@@ -83,7 +92,7 @@ class RangeRepartition(Partitioner):
                 yield from self._borrowed(batch, keys, routes, schema, context)
 
     def _owned(self, batch: pa.RecordBatch, routes: Routes, schema: pa.Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
-        for number, rows in _grouped(routes, self.ranges.count, borrowed=False):
+        for number, rows in rows_by_owner(routes.owners, self.ranges.count):
             yield (
                 number,
                 _fitted(dict(zip(batch.schema.names, picked_rows(batch, rows).columns, strict=True)), schema, False),
@@ -99,7 +108,7 @@ class RangeRepartition(Partitioner):
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         names = [name for name in batch.schema.names if name in self.halo_columns or name == ROW]
         narrow = batch.select(names)
-        for number, rows in _grouped(routes, self.ranges.count, borrowed=True):
+        for number, rows in _borrowed_rows(routes, self.ranges.count):
             borrowed = picked_rows(narrow, rows)
             columns: dict[str, pa.Array] | None = None
             if self.reduction is not None and isinstance(self.ranges, WordRanges):
@@ -117,16 +126,11 @@ class RangeRepartition(Partitioner):
         return f"RangeRepartition: ranges={self.ranges.count}{reduced}, cuts=[{self.ranges.describe()}]"
 
 
-def _grouped(routes: Routes, count: int, *, borrowed: bool) -> Iterator[tuple[int, Longs]]:
-    """The rows of each range that gets any."""
-    starts = np.zeros(count + 1, np.int64)
-    rows = np.empty(routes.copies if borrowed else len(routes.owners), np.int64)
-    if borrowed:
-        group_borrowed(routes.owners, routes.firsts, routes.lasts, starts, rows)
-    else:
-        group_owned(routes.owners, starts, rows)
-    for number in np.flatnonzero(np.diff(starts)):
-        yield int(number), rows[starts[number] : starts[number + 1]]
+def _borrowed_rows(routes: Routes, count: int) -> Iterator[tuple[int, Longs]]:
+    """The rows that each range needs and does not own."""
+    starts, rows = np.zeros(count + 1, np.int64), np.empty(routes.copies, np.int64)
+    group_borrowed(routes.owners, routes.firsts, routes.lasts, starts, rows)
+    return runs_of(starts, rows)
 
 
 def _fitted(columns: dict[str, pa.Array], schema: pa.Schema, halo: bool) -> pa.RecordBatch:

@@ -16,14 +16,13 @@ import pyarrow as pa
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
-from sundog.kernels.routing import group_owned
 from sundog.operators.aggregate.group_keys import Encoded, KeyEncoder
 from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL
 from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.vectors import from_arrow
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
-from sundog.operators.window.columns import picked_rows
+from sundog.operators.window.columns import picked_rows, rows_by_owner
 
 Longs = npt.NDArray[np.int64]
 
@@ -52,10 +51,8 @@ class KeyPartition(Partitioner):
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         encoder, encoded = _encoded([evaluate(expr, batch) for expr in self.partition_by])
         targets = encoder.assign(encoded, EXCHANGE_LEVEL, self.partitions, np.zeros(self.partitions, np.int64))
-        starts, rows = np.zeros(self.partitions + 1, np.int64), np.empty(batch.num_rows, np.int64)
-        group_owned(targets.astype(np.int32), starts, rows)
-        for target in np.flatnonzero(np.diff(starts)):
-            yield int(target), picked_rows(batch, rows[starts[target] : starts[target + 1]])
+        for target, rows in rows_by_owner(targets.astype(np.int32), self.partitions):
+            yield target, picked_rows(batch, rows)
 
     def describe(self) -> str:
         return f"HashExchange: keys=[{', '.join(render(key) for key in self.partition_by)}] into {self.partitions}"

@@ -42,13 +42,16 @@ def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequen
         return take_rows(columns, sort_indices(arrays, keys))
     words = [RangeKey(array.type, key.descending).words(array) for array, key in zip(arrays, keys, strict=True)]
     valid = [validity_of(array) for array in arrays]
-    if all(mask is None for mask in valid):
-        if _is_sorted(words):
-            return table
-        words = _packed(words)
+    passes: list[tuple[Longs, Bools | None, bool]]
+    if any(mask is not None for mask in valid):
+        passes = [(word, mask, key.nulls_first) for word, mask, key in zip(words, valid, keys, strict=True)]
+    elif _is_sorted(words):
+        return table
+    else:
+        passes = [(word, None, True) for word in _packed(words)]
     order: Longs | None = None
-    for word, mask, key in reversed(list(zip(words, valid, keys, strict=False))):
-        order = _pass(word, mask, key.nulls_first, order)
+    for word, mask, nulls_first in reversed(passes):
+        order = _pass(word, mask, nulls_first, order)
     return table if order is None else take_rows(columns, order)
 
 
@@ -62,21 +65,18 @@ def _segments(columns: RangeColumns, partition_by: Sequence[Expr]) -> pa.Array:
 
 def _packed(words: Sequence[Longs]) -> list[Longs]:
     """The same order in fewer words: neighbours share one where their bits fit."""
-    packed = [words[0]]
-    room = _WORD_BITS - _spread(words[0]).bit_length()
-    for word in words[1:]:
-        bits = _spread(word).bit_length()
+    packed: list[Longs] = []
+    room = -1
+    for word in words:
+        low = word.min()
+        bits = (int(word.max()) - int(low)).bit_length()
         if bits <= room:
-            packed[-1] = ((packed[-1] - packed[-1].min()) << bits) | (word - word.min())
+            packed[-1] = (packed[-1] << bits) | (word - low)
             room -= bits
         else:
-            packed.append(word)
+            packed.append(word - low if bits <= _WORD_BITS else word)
             room = _WORD_BITS - bits
     return packed
-
-
-def _spread(words: Longs) -> int:
-    return int(words.max()) - int(words.min())
 
 
 def _pass(words: Longs, valid: Bools | None, nulls_first: bool, order: Longs | None) -> Longs:
