@@ -325,7 +325,7 @@ def _run_command(session: SparkSession, text: str) -> DataFrame | None:
         jchildren = command.children()
         children = [jchildren.apply(index) for index in range(jchildren.size())]
         query = DataFrame(of_rows(session._jsparkSession, children[position]), session)
-        planned = plan_frame(query, run)
+        planned = plan_frame(query, run, collected=False)
         if planned is None:
             return None
         executions: list[Execution] = []

@@ -82,8 +82,11 @@ class Planned:
         return len(self.parts) == 1 and self.parts[0][0].path == ()
 
 
-def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
-    """What sundog would take of this DataFrame; None, with reasons in `run`, if nothing."""
+def plan_frame(frame: DataFrame, run: Run, collected: bool) -> Planned | None:
+    """What sundog would take of this DataFrame; None, with reasons in `run`, if nothing.
+
+    `collected`: its rows are wanted on the driver.
+    """
     started = perf_counter()
     try:
         conf = conf_of(frame.sparkSession)
@@ -93,7 +96,7 @@ def plan_frame(frame: DataFrame, run: Run) -> Planned | None:
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
         catalyst = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf)
-        matches, foreign = _match(frame.sparkSession, catalyst, settings, conf)
+        matches, foreign = _match(frame.sparkSession, catalyst, settings, conf, collected)
         run.decline(*matches.reasons)
         parts = []
         for match in matches.found:
@@ -120,7 +123,7 @@ def conf_of(session: SparkSession) -> SessionConf:
 
 
 def _match(
-    session: SparkSession, catalyst: CatalystPlan, settings: Settings, conf: SessionConf
+    session: SparkSession, catalyst: CatalystPlan, settings: Settings, conf: SessionConf, collected: bool
 ) -> tuple[Matches, dict[int, tuple[int, ...]]]:
     """The matches, and where in Catalyst's plan the inputs are that stay Spark's."""
     foreign: dict[int, tuple[int, ...]] = {}
@@ -142,7 +145,8 @@ def _match(
         foreign[len(foreign)] = node.path
         return Foreign(len(foreign) - 1, output_fields(catalyst.jnode(node.path)), node.name)
 
-    return match_plan(catalyst.root, relation_of, foreign_of, settings, _session_scope(session, conf)), foreign
+    scope = _session_scope(session, conf)
+    return match_plan(catalyst.root, relation_of, foreign_of, settings, scope, collected), foreign
 
 
 def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:
@@ -171,7 +175,7 @@ def run_action(
     progress: ProgressSink = NO_PROGRESS
     try:
         with under_action():
-            planned = plan_frame(frame, run)
+            planned = plan_frame(frame, run, collected=on_table is not None)
             if planned is None:
                 return plain()
             planned.progress = progress = progress_sink(planned.settings.progress_enabled)
@@ -288,7 +292,7 @@ def accelerate(frame: DataFrame) -> DataFrame:
     started = perf_counter()
     try:
         with under_action():
-            planned = plan_frame(frame, run)
+            planned = plan_frame(frame, run, collected=False)
             if planned is None:
                 return frame
             executions: list[Execution] = []
@@ -317,7 +321,7 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
         return explain_text(run.plan, run.reasons, run.metrics, run.placement, run.seconds)
     run = start_run("explain")
     with under_action():
-        planned = plan_frame(frame, run)
+        planned = plan_frame(frame, run, collected=True)
         text = run.plan if planned is None else _decided_text(planned, run)
     return explain_text(text, run.reasons)
 

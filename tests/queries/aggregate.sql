@@ -66,3 +66,15 @@ SELECT grp, power(count(*), 3) p FROM events GROUP BY grp;
 SELECT sum(num + 0), sum(num + 1), sum(num + 2), sum(num + 3), sum(num + 4), sum(num + 5), sum(num + 6), sum(num + 7), sum(num + 8), sum(num + 9), sum(num + 10), sum(num + 11), sum(num + 12), sum(num + 13), sum(num + 14), sum(num + 15), sum(num + 16), sum(num + 17), sum(num + 18), sum(num + 19) FROM events;
 -- expect: accelerated
 SELECT grp, sum(num + 0), sum(num + 1), sum(num + 2), sum(num + 3), sum(num + 4), sum(num + 5), sum(num + 6), sum(num + 7), sum(num + 8), sum(num + 9), sum(num + 10), sum(num + 11), sum(num + 12), sum(num + 13), sum(num + 14), sum(num + 15), sum(num + 16), sum(num + 17), sum(num + 18), sum(num + 19) FROM events GROUP BY grp;
+-- expect: accelerated
+-- ordered: yes
+SELECT s, flag, count(*) c FROM events GROUP BY s, flag ORDER BY s NULLS LAST, flag DESC;
+-- expect: accelerated
+-- ordered: yes
+SELECT upper(s) u, sum(num) n FROM events GROUP BY upper(s) HAVING count(*) > 1 ORDER BY count(*) DESC, u;
+-- expect: accelerated
+-- ordered: yes
+SELECT d, count(*) c FROM events GROUP BY d ORDER BY d DESC;
+-- expect: accelerated
+-- ordered: yes
+SELECT id, max(wide) w FROM nothing GROUP BY id ORDER BY id;

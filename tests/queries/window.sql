@@ -83,4 +83,7 @@ SELECT a.id, sum(a.num) OVER (PARTITION BY a.grp ORDER BY a.seq) w FROM events a
 -- expect: fallback FUNCTION
 SELECT id, collect_list(num) OVER (PARTITION BY grp ORDER BY seq) w FROM events;
 -- expect: fallback FRAME
-SELECT id, first_value(num) OVER (PARTITION BY grp) w FROM events
+SELECT id, first_value(num) OVER (PARTITION BY grp) w FROM events;
+-- expect: accelerated
+-- ordered: yes
+SELECT id, row_number() OVER (ORDER BY id) r, sum(num) OVER (ORDER BY id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) n FROM events ORDER BY id DESC;

@@ -85,6 +85,26 @@ def test_writes_hold_the_same_rows(session: Any, sql: str, tmp_path: Path) -> No
         assert session.read.json(str(tmp_path / "json")).count() == len(theirs)
 
 
+@pytest.mark.parametrize("placement", ["driver", "executors"])
+def test_a_result_is_sorted_where_it_goes(session: Any, placement: str, tmp_path: Path) -> None:
+    """Rows that come to the driver are sorted there; Spark sorts those that are written, and what lies below a join."""
+    session.conf.set("spark.sundog.placement", placement)
+    frame = session.sql("SELECT id % 500 k, count(*) c FROM events GROUP BY id % 500 ORDER BY c DESC, k")
+    rows = frame.collect()
+    assert sundog.last_run().accelerated
+    assert sundog.last_run().plan.startswith("Sort: [")
+    assert list(frame.toLocalIterator()) == rows
+    frame.coalesce(1).write.parquet(str(tmp_path / "sorted"))
+    assert sundog.last_run().accelerated
+    assert "Sort" not in sundog.last_run().plan
+    assert "Sort" not in sundog.explain(frame.selectExpr("uuid()", "*"))
+    with plain_spark(session):
+        assert frame.collect() == rows
+        assert session.read.parquet(str(tmp_path / "sorted")).collect() == rows
+    session.sql("SELECT first(id) f FROM (SELECT id FROM events ORDER BY num, id)").collect()
+    assert not sundog.last_run().accelerated
+
+
 def test_save_modes_still_protect_existing_data(session: Any, tmp_path: Path) -> None:
     from pyspark.errors import AnalysisException
 

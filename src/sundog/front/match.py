@@ -25,7 +25,7 @@ from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.window import match_window
 from sundog.front.support import Code, Declined, Reason
 from sundog.parquet.relation import Relation
-from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
 from sundog.tree import walk
 
 RelationReader = Callable[[Node, Node | None], Relation]
@@ -53,13 +53,19 @@ class Matches:
 
 
 def match_plan(
-    root: Node, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, session: Scope
+    root: Node,
+    read_relation: RelationReader,
+    read_foreign: ForeignReader,
+    settings: Settings,
+    session: Scope,
+    collected: bool = True,
 ) -> Matches:
     """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot.
 
-    `session` is a scope without columns: what the session decides about the meaning of expressions.
+    `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the rows
+    of the whole are wanted on the driver.
     """
-    matcher = _Matcher(read_relation, read_foreign, settings, session)
+    matcher = _Matcher(read_relation, read_foreign, settings, session, collected)
     matches = Matches()
     matcher.search(root, matches)
     if not matches.found and not matches.reasons:
@@ -69,16 +75,23 @@ def match_plan(
 
 class _Matcher:
     def __init__(
-        self, read_relation: RelationReader, read_foreign: ForeignReader, settings: Settings, session: Scope
+        self,
+        read_relation: RelationReader,
+        read_foreign: ForeignReader,
+        settings: Settings,
+        session: Scope,
+        collected: bool,
     ) -> None:
         self._read_relation = read_relation
         self._read_foreign = read_foreign
         self._settings = settings
         self._session = session
+        self._collected = collected
 
     def search(self, node: Node, matches: Matches) -> None:
+        is_result = self._collected and not node.path
         try:
-            plan = _known_forms(lambda: self._convert(node), node)
+            plan = _known_forms(lambda: self._convert_result(node) if is_result else self._convert(node), node)
         except Declined as declined:
             with suppress(Declined):  # the reasons of the whole are the ones to show
                 below = _known_forms(lambda: self._topk_below_projection(node), node)
@@ -100,6 +113,17 @@ class _Matcher:
             matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
             return
         matches.found.append(Match(node.path, plan))
+
+    def _convert_result(self, node: Node) -> LogicalPlan:
+        """A whole result, which goes to the driver, where it can be sorted; rows that stay with executors Spark sorts."""
+        match node.name:
+            case "Sort" if node["global"] is True:
+                child = self._convert(node.child)
+                return Sort(child, self._order(node, child))
+            case "Project":
+                return self._project(node, self._convert_result(node.child))
+            case _:
+                return self._convert(node)
 
     def _convert(self, node: Node) -> LogicalPlan:
         match node.name:

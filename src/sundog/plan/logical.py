@@ -112,6 +112,18 @@ class TopK(LogicalPlan):
 
 
 @dataclass(frozen=True)
+class Sort(LogicalPlan):
+    """`ORDER BY order` of a whole result that goes to the user."""
+
+    child: LogicalPlan
+    order: tuple[SortKey, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.child.schema
+
+
+@dataclass(frozen=True)
 class Limit(LogicalPlan):
     """Any `limit` rows after skipping any `offset` rows."""
 

@@ -24,7 +24,19 @@ from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.project import ProjectOperator
 from sundog.operators.window.range_scan import RangeScans
-from sundog.plan.logical import Aggregate, Expand, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import (
+    Aggregate,
+    Expand,
+    Filter,
+    Foreign,
+    Limit,
+    LogicalPlan,
+    Project,
+    Scan,
+    Sort,
+    TopK,
+    Window,
+)
 from sundog.tree import TreeNode
 
 
@@ -129,6 +141,21 @@ class TopKMerge(PhysicalPlan):
 
     def lines(self) -> list[str]:
         return [topk_line(self.order, self.limit, self.offset)]
+
+
+@dataclass(frozen=True)
+class SortAll(PhysicalPlan):
+    """Sorts a result where it has to go in any case: on the driver."""
+
+    child: PhysicalPlan
+    order: tuple[SortKey, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.child.schema
+
+    def lines(self) -> list[str]:
+        return [f"Sort: [{render_order(self.order)}]"]
 
 
 @dataclass(frozen=True)
@@ -283,6 +310,8 @@ def lower(plan: LogicalPlan, settings: Settings) -> PhysicalPlan:
                 dynamic = settings.topk_dynamic_pruning
                 return TopKScan(plan.child, plan.order, plan.limit, plan.offset, plan.checks, dynamic)
             return TopKMerge(_lower_under(plan, settings), plan.order, plan.limit, plan.offset)
+        case Sort():
+            return SortAll(lower(plan.child, settings), plan.order)
         case Limit():
             return LimitAny(lower(plan.child, settings), plan.limit, plan.offset)
         case Aggregate():

@@ -22,7 +22,7 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 
 ## Where Spark itself is free, sundog may choose differently
 
-- **Ties.** Rows that tie in all sort keys of a top-k, or in the order key of `row_number`, `lag`, ROWS frames, `first`:
+- **Ties.** Rows that tie in all sort keys of a query, or in the order key of `row_number`, `lag`, ROWS frames, `first`:
   Spark's choice depends on its partitions. sundog takes them in file order.
 - **Sums of doubles.** The last bits depend on the order of addition, in Spark from run to run. Frames are added up without
   cancellation: a sliding sum over `1e16, 1, -1e16` is what a fresh sum of each frame would be.

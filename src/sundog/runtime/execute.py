@@ -16,6 +16,7 @@ from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.aggregate.vectors import is_text
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import limit_scan, repeated_scans, scan_tasks
+from sundog.operators.sort import SortOperator
 from sundog.operators.topk import TopKOperator
 from sundog.operators.window.halo import check_row_accounting
 from sundog.operators.window.range_scan import RangeScans
@@ -32,6 +33,7 @@ from sundog.plan.physical import (
     ParquetScan,
     PhysicalPlan,
     RangeWay,
+    SortAll,
     TopKMerge,
     TopKScan,
     TwoPhaseAggregate,
@@ -181,6 +183,8 @@ class _Builder:
                 best = TopKOperator(plan.schema, plan.order, plan.limit + plan.offset)
                 final = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset)
                 return self.flow(plan.child).then(best).gather().then(final)
+            case SortAll():
+                return self.flow(plan.child).gather().then(SortOperator(plan.schema, plan.order))
             case LimitAny():
                 return self._limit(plan)
             case TwoPhaseAggregate():

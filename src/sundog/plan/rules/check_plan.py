@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sundog.errors import InternalError
 from sundog.expr.nodes import Expr, columns_of
-from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Scan, Sort, TopK, Window
 from sundog.tree import walk
 
 
@@ -41,6 +41,8 @@ def _expressions(node: LogicalPlan) -> Iterable[Expr]:
             return [expr for exprs in node.projections for expr in exprs]
         case TopK():
             return [*(key.expr for key in node.order), *node.checks]
+        case Sort():
+            return [key.expr for key in node.order]
         case Aggregate():
             filters = [call.filter for call in node.aggregates if call.filter is not None]
             return [*(k.expr for k in node.keys), *(arg for call in node.aggregates for arg in call.args), *filters]

@@ -10,7 +10,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sundog.expr.nodes import Expr, columns_of
-from sundog.plan.logical import Aggregate, Expand, Filter, Foreign, Limit, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.logical import (
+    Aggregate,
+    Expand,
+    Filter,
+    Foreign,
+    Limit,
+    LogicalPlan,
+    Project,
+    Scan,
+    Sort,
+    TopK,
+    Window,
+)
 
 
 def prune_columns(plan: LogicalPlan) -> LogicalPlan:
@@ -40,6 +52,8 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
         case TopK():
             seen = _columns([*(key.expr for key in plan.order), *plan.checks])
             return replace(plan, child=_prune(plan.child, wanted | seen))
+        case Sort():
+            return replace(plan, child=_prune(plan.child, wanted | _columns(key.expr for key in plan.order)))
         case Limit():
             return replace(plan, child=_prune(plan.child, wanted))
         case Aggregate():
