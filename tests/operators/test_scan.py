@@ -186,6 +186,9 @@ def test_strings_may_come_as_they_are_stored(tmp_path, dictionary):
     tested = Compare(CompareOp.EQ, Column("s", pa.string()), Literal("s3", pa.string()))
     plan = plan_access(files, ("s",), tested)
     (batch,) = (b for task in scan_tasks(plan, 1, frozenset({"s"})) for b in task.read(TaskContext()))
+    assert pa.types.is_dictionary(batch.column("s").type) == dictionary
+    assert batch.column("s").to_pylist() == ["s3"] * 800
+    (batch,) = (b for task in scan_tasks(plan, 1) for b in task.read(TaskContext()))
     assert batch.column("s").equals(pa.array(["s3"] * 800))
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from sundog.kernels.compile import kernel
 from sundog.kernels.pointers import prefetch
-from sundog.kernels.strings import MAX_INLINE, address_of, equal_bytes, fold, hash_bytes, length_of
+from sundog.kernels.strings import MAX_INLINE, address_of, equal_bytes, fold, hash_view, length_of
 
 PLAIN, STRING_TAIL = 0, 1  # what a word is: itself, or word 1 of a string (its word 0 comes just before)
 _FIRST_SLOTS = 1 << 10
@@ -62,12 +62,59 @@ def hash_rows(words: Any, kinds: Any, null_words: int, blocks: Any, hashes: Any)
     rows, width = words.shape
     for row in range(rows):
         state = np.uint64(0)
-        for at in range(width - null_words):
-            if kinds[at] == STRING_TAIL and length_of(words[row, at - 1]) > MAX_INLINE:
-                state = hash_bytes(state, address_of(words[row, at], blocks), length_of(words[row, at - 1]))
+        at = 0
+        while at < width - null_words:
+            if at + 1 < width - null_words and kinds[at + 1] == STRING_TAIL:
+                state = fold(state, hash_view(words[row, at], words[row, at + 1], blocks))
+                at += 2
             else:
                 state = fold(state, np.uint64(words[row, at]))
+                at += 1
         hashes[row] = _finish(_null_hash(state, words, row, null_words))
+
+
+@kernel
+def fold_words(values: Any, valid: Any, hashes: Any) -> None:
+    """One more word of all keys: the hashes of `hash_rows` column by column, from zeros to `finish_hashes`."""
+    for row in range(values.size):
+        word = np.uint64(values[row]) if valid.size == 0 or valid[row] != 0 else np.uint64(0)
+        hashes[row] = fold(hashes[row], word)
+
+
+@kernel
+def fold_views(views: Any, valid: Any, blocks: Any, hashes: Any) -> None:
+    """The same for a column of strings."""
+    missing = hash_view(0, 0, blocks)
+    for row in range(views.shape[0]):
+        present = valid.size == 0 or valid[row] != 0
+        hashes[row] = fold(hashes[row], hash_view(views[row, 0], views[row, 1], blocks) if present else missing)
+
+
+@kernel
+def fold_coded(entries: Any, codes: Any, valid: Any, hashes: Any) -> None:
+    """The same for strings of a dictionary; `entries` holds the hash of each (`hash_views`)."""
+    for row in range(codes.size):
+        present = valid.size == 0 or valid[row] != 0
+        hashes[row] = fold(hashes[row], entries[codes[row] if present else entries.size - 1])
+
+
+@kernel
+def hash_views(views: Any, blocks: Any, hashes: Any) -> None:
+    """The hash of each string, and in the last place that of NULL."""
+    for row in range(views.shape[0]):
+        hashes[row] = hash_view(views[row, 0], views[row, 1], blocks)
+    hashes[views.shape[0]] = hash_view(0, 0, blocks)
+
+
+@kernel
+def finish_hashes(nulls: Any, hashes: Any) -> None:
+    """`nulls` is empty, or holds the words that tell the NULLs of each key."""
+    for row in range(hashes.size):
+        state = hashes[row]
+        for at in range(nulls.shape[1]):
+            if nulls[row, at] != 0:
+                state = fold(state, ~np.uint64(nulls[row, at]) ^ np.uint64(at))
+        hashes[row] = _finish(state)
 
 
 @kernel

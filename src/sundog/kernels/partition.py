@@ -37,6 +37,55 @@ def scatter_rows(source: Any, target: Any, positions: Any, out: Any) -> None:
 
 
 @kernel
+def scatter_views(views: Any, first_block: int, target: Any, positions: Any, out: Any) -> None:
+    """The same for strings, whose blocks come behind `first_block` others in `out`."""
+    for row in range(views.shape[0]):
+        partition = target[row]
+        place = positions[partition]
+        positions[partition] = place + 1
+        long = first_block > 0 and length_of(views[row, 0]) > MAX_INLINE
+        out[place, 0] = views[row, 0]
+        out[place, 1] = views[row, 1] + (first_block if long else 0)
+
+
+@kernel
+def scatter_coded(entries: Any, codes: Any, target: Any, positions: Any, out: Any) -> None:
+    """The same for strings of a dictionary."""
+    for row in range(codes.size):
+        partition = target[row]
+        place = positions[partition]
+        positions[partition] = place + 1
+        out[place, 0] = entries[codes[row], 0]
+        out[place, 1] = entries[codes[row], 1]
+
+
+@kernel
+def scatter_word(
+    values: Any, valid: Any, shift: int, fresh: bool, target: Any, positions: Any, words: Any, at: int
+) -> None:
+    """As `put_word`, each row at once to its partition's part of `words`."""
+    for row in range(values.size):
+        partition = target[row]
+        place = positions[partition]
+        positions[partition] = place + 1
+        value = np.int64(values[row]) << shift if valid.size == 0 or valid[row] != 0 else 0
+        words[place, at] = value if fresh else words[place, at] | value
+
+
+@kernel
+def scatter_pair(values: Any, valid: Any, first_block: int, target: Any, positions: Any, words: Any, at: int) -> None:
+    """As `put_pair` likewise."""
+    for row in range(values.shape[0]):
+        partition = target[row]
+        place = positions[partition]
+        positions[partition] = place + 1
+        present = valid.size == 0 or valid[row] != 0
+        long = first_block > 0 and length_of(values[row, 0]) > MAX_INLINE
+        words[place, at] = values[row, 0] if present else 0
+        words[place, at + 1] = values[row, 1] + (first_block if long else 0) if present else 0
+
+
+@kernel
 def put_word(values: Any, valid: Any, shift: int, fresh: bool, words: Any, at: int) -> None:
     """Write a column into word `at` of each row, shifted; beside what is there unless the word is `fresh`. NULL is 0.
 

@@ -53,6 +53,15 @@ def hash_bytes(state: Any, address: int, length: int) -> Any:
 
 
 @kernel(inline=True)
+def hash_view(word0: int, word1: int, blocks: Any) -> Any:
+    """The hash of one string, whatever comes before it in its key."""
+    state = fold(np.uint64(0), np.uint64(word0))
+    if length_of(word0) > MAX_INLINE:
+        return hash_bytes(state, address_of(word1, blocks), length_of(word0))
+    return fold(state, np.uint64(word1))
+
+
+@kernel(inline=True)
 def equal_bytes(left: int, right: int, length: int) -> bool:
     """Whether two strings of one length above eight bytes are the same."""
     for at in range(0, length - 8, 8):

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Expr, columns_of
 from sundog.expr.ranks import is_text
 from sundog.operators.aggregate.vectors import plain_text
 from sundog.operators.context import TaskContext
 from sundog.operators.filter import keep_rows
+from sundog.operators.stored_text import StoredPredicate
 from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
 from sundog.parquet.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
@@ -57,6 +57,7 @@ class ScanTask:
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
+        predicate = None if self.predicate is None else StoredPredicate.of(self.predicate)
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
@@ -65,7 +66,8 @@ class ScanTask:
                         context.check_cancelled()
                         unread -= len(groups)
                         context.metrics.add("row_groups_scanned", len(groups))
-                        for batch in self._read_run(reader, groups, all_match, schema, context):
+                        tested = None if all_match else predicate
+                        for batch in self._read_run(reader, groups, tested, schema, context):
                             if batch.num_rows:
                                 yield batch
         except GeneratorExit:  # whoever reads has enough rows
@@ -73,22 +75,28 @@ class ScanTask:
             raise
 
     def _read_run(
-        self, reader: FileReader, groups: list[int], all_match: bool, schema: pa.Schema, context: TaskContext
+        self,
+        reader: FileReader,
+        groups: list[int],
+        predicate: StoredPredicate | None,
+        schema: pa.Schema,
+        context: TaskContext,
     ) -> Iterator[pa.RecordBatch]:
         names = list(self.columns)
-        if self.predicate is None or all_match:
+        if predicate is None:
             for arrays in self._decode(reader, groups, names):
                 batch = to_batch(arrays, schema, _rows_in(reader, groups))
                 self._count(batch.num_rows, batch.num_rows, context)
                 yield batch
             return
-        tested = sorted(columns_of(self.predicate))
+        tested = list(predicate.columns)
         together = tested + [name for name in names if name not in tested]
         if self.batch_rows is not None or not self._fits(reader, groups, together):
-            yield from self._filter_pieces(reader, groups, together, context)
+            yield from self._filter_pieces(reader, groups, together, predicate, context)
             return
-        test = to_batch(reader.read(groups, tested), column_schema(self.relation, tested), _rows_in(reader, groups))
-        mask = predicate_mask(self.predicate, test)
+        read = reader.read(groups, tested, predicate.as_stored)
+        test = to_batch(read, column_schema(self.relation, tested), _rows_in(reader, groups))
+        mask = predicate.mask(test)
         matches = int(np.count_nonzero(mask))
         self._count(test.num_rows, matches, context)
         if matches:
@@ -98,7 +106,7 @@ class ScanTask:
             decoded = dict(zip(tested, test.columns, strict=True))
             decoded |= zip(others, reader.read(groups, others, as_stored) if others else [], strict=True)
             kept = keep_rows(to_batch([decoded[name] for name in names], schema, test.num_rows), mask)
-            yield self._with_plain_texts(kept, schema) if few else kept
+            yield self._with_plain_texts(kept, schema)
 
     @staticmethod
     def _texts(schema: pa.Schema) -> frozenset[str]:
@@ -113,13 +121,17 @@ class ScanTask:
         return to_batch(columns, schema, batch.num_rows)
 
     def _filter_pieces(
-        self, reader: FileReader, groups: list[int], together: list[str], context: TaskContext
+        self,
+        reader: FileReader,
+        groups: list[int],
+        together: list[str],
+        predicate: StoredPredicate,
+        context: TaskContext,
     ) -> Iterator[pa.RecordBatch]:
-        assert self.predicate is not None
         schema = column_schema(self.relation, together)
         for arrays in self._decode(reader, groups, together):
             batch = to_batch(arrays, schema, _rows_in(reader, groups))
-            kept = keep_rows(batch, predicate_mask(self.predicate, batch))
+            kept = keep_rows(batch, predicate.mask(batch))
             self._count(batch.num_rows, kept.num_rows, context)
             yield kept.select(list(self.columns))
 
@@ -153,7 +165,7 @@ def scan_tasks(
     """The plan's work in at most `count` tasks of about equal bytes, in file order."""
     relation = replace(plan.relation, files=())
     if plan.predicate is not None:
-        as_stored -= columns_of(plan.predicate)
+        as_stored -= columns_of(plan.predicate) - StoredPredicate.of(plan.predicate).as_stored
     return [
         ScanTask(relation, slices, plan.columns, plan.predicate, None, as_stored, again) for slices in plan.tasks(count)
     ]

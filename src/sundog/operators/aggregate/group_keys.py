@@ -16,10 +16,8 @@ import numpy.typing as npt
 
 from sundog.kernels.by_group import count_by_group
 from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
-from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
 from sundog.operators.aggregate.vectors import NO_MASK, Blocks, Ints, Vector, addresses, is_text, shared_blocks
-
-Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +29,7 @@ class Encoded:
 
 
 NO_HASHES: Hashes = np.zeros(0, np.uint64)
+_NO_WORDS: Ints = np.zeros((0, 1), np.int64)
 
 
 def hash_words(layout: KeyLayout, words: Ints, null_mask: bool, blocks: Ints) -> Hashes:
@@ -82,7 +81,12 @@ class KeyEncoder:
             hashes = hash_words(self.layout, words, self.null_mask, self.addresses)
         return Encoded(words, hashes)
 
-    def assign(self, encoded: Encoded, level: int, partitions: int, counts: Ints) -> npt.NDArray[np.uint16]:
+    def scatter(self, chunks: Sequence[Sequence[Vector]], targets: Sequence[Targets], starts: Ints) -> Ints:
+        """The words of all chunks' keys, each row in its partition."""
+        firsts = [[places[at] for places in self._first_blocks] for at in range(len(chunks))]
+        return self.layout.scatter(chunks, firsts, self.null_mask, targets, starts)
+
+    def assign(self, encoded: Encoded, level: int, partitions: int, counts: Ints) -> Targets:
         """The partition of each row; `counts` is raised by the rows of each."""
         target = np.empty(len(encoded.words), np.uint16)
         assign_partitions(encoded.words, self.null_words, encoded.hashes, level, partitions, target, counts)
@@ -102,6 +106,13 @@ class KeyEncoder:
         """One of the keys again, of the chosen rows."""
         blocks = tuple(block for own in self.blocks[: number + 1] for block in own) if self.blocks[number] else ()
         return self.layout.decode_key(number, encoded.words, rows, self.null_mask, blocks)
+
+
+def assign_by_hash(hashes: Hashes, level: int, partitions: int, counts: Ints) -> Targets:
+    """The same where the hashes are known."""
+    target = np.empty(len(hashes), np.uint16)
+    assign_partitions(_NO_WORDS, 0, hashes, level, partitions, target, counts)
+    return target
 
 
 def has_nulls(keys: Sequence[Vector]) -> bool:

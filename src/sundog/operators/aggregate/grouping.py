@@ -17,25 +17,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sundog.kernels.partition import scatter, scatter_rows
+from sundog.kernels.partition import scatter, scatter_coded, scatter_rows, scatter_views
 from sundog.operators.aggregate.accumulator import Accumulator
-from sundog.operators.aggregate.group_keys import NO_HASHES, Encoded, Groups, Hashes, KeyEncoder, one_group
+from sundog.operators.aggregate.group_keys import (
+    NO_HASHES,
+    Encoded,
+    Groups,
+    KeyEncoder,
+    assign_by_hash,
+    one_group,
+)
+from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.aggregate.vectors import (
+    Blocks,
     Ints,
     Vector,
     concat,
     empty_values,
     full_mask,
+    is_text,
     nulls,
-    on_shared_blocks,
+    on_blocks_behind,
+    shared_blocks,
 )
 
 EXCHANGE_LEVEL, WAIT_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = range(6)
 _BUCKET_BYTES = 1 << 19
 _MOST_BUCKETS = 64
-
-Targets = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,22 +83,38 @@ def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> Grouped:
     if length == 0:
         none = Groups(np.zeros(0, np.int32), 0)
         return Grouped(layout, _merged(layout, _concat_states(layout, chunks), none), 0)
-    encoder, encoded = encode_chunks(layout, chunks)
-    buckets = _buckets(length, encoded[0].words.shape[1])
+    encoder = KeyEncoder.over(layout.key_layout, [chunk.keys for chunk in chunks])
+    buckets = _buckets(length, layout.key_layout.value_words + encoder.null_words)
     if buckets == 1:
-        rows, starts = _joined(encoded), np.array([0, length], np.int64)
+        rows, starts = _joined(_encoded(encoder, chunks)), np.array([0, length], np.int64)
         states = _concat_states(layout, chunks)
     else:
-        spread = Spread.of(encoder, encoded, BUCKET_LEVEL, buckets)
-        rows, starts = spread.encoded(encoded), spread.starts
+        rows, spread = _in_buckets(encoder, chunks, buckets)
+        starts = spread.starts
         states = spread.states(layout, chunks)
     groups = encoder.find_groups(rows, starts)
     return Grouped(layout, _merged(layout, states, groups), groups.count, encoder, rows, groups.founders)
 
 
-def encode_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> tuple[KeyEncoder, list[Encoded]]:
-    encoder = KeyEncoder.over(layout.key_layout, [chunk.keys for chunk in chunks])
-    return encoder, [encoder.encode(at, c.keys, c.length, c.hashes) for at, c in enumerate(chunks)]
+def _in_buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], buckets: int) -> tuple[Encoded, Spread]:
+    """Keys with strings have their hashes, so that their words need be written only once, where they belong."""
+    if not encoder.layout.has_text:
+        encoded = _encoded(encoder, chunks)
+        spread = Spread.of(encoder, encoded, BUCKET_LEVEL, buckets)
+        return spread.encoded(encoded), spread
+    hashes = _hashes(encoder.layout, chunks)
+    spread = Spread.by_hash(hashes, BUCKET_LEVEL, buckets)
+    words = encoder.scatter([chunk.keys for chunk in chunks], spread.targets, spread.starts)
+    return Encoded(words, spread.hashes(hashes)), spread
+
+
+def _encoded(encoder: KeyEncoder, chunks: Sequence[Chunk]) -> list[Encoded]:
+    return [encoder.encode(at, c.keys, c.length, c.hashes) for at, c in enumerate(chunks)]
+
+
+def _hashes(layout: KeyLayout, chunks: Sequence[Chunk]) -> list[Hashes]:
+    """Of keys with strings: those that came along, or new ones."""
+    return [layout.hashes(c.keys, c.length) if c.hashes is None else c.hashes for c in chunks]
 
 
 def _merged(layout: StateLayout, states: list[list[Vector]], groups: Groups) -> list[Accumulator]:
@@ -120,6 +145,12 @@ def _concat_states(layout: StateLayout, chunks: Sequence[Chunk]) -> list[list[Ve
     ]
 
 
+def _starts(counts: Ints) -> Ints:
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
 @dataclass(frozen=True, eq=False)
 class Spread:
     """How the rows of several chunks go to partitions, and each column's way there.
@@ -134,9 +165,13 @@ class Spread:
     def of(cls, encoder: KeyEncoder, encoded: Sequence[Encoded], level: int, partitions: int) -> Spread:
         counts = np.zeros(partitions, np.int64)
         targets = [encoder.assign(part, level, partitions, counts) for part in encoded]
-        starts = np.zeros(partitions + 1, np.int64)
-        np.cumsum(counts, out=starts[1:])
-        return cls(targets, starts)
+        return cls(targets, _starts(counts))
+
+    @classmethod
+    def by_hash(cls, hashes: Sequence[Hashes], level: int, partitions: int) -> Spread:
+        counts = np.zeros(partitions, np.int64)
+        targets = [assign_by_hash(part, level, partitions, counts) for part in hashes]
+        return cls(targets, _starts(counts))
 
     @property
     def length(self) -> int:
@@ -166,14 +201,29 @@ class Spread:
         dtype = parts[0].dtype
         if all(part.all_null for part in parts):
             return nulls(dtype, self.length)
-        parts, blocks = on_shared_blocks(parts)
         values = empty_values(dtype, self.length)
-        self.values([part.values for part in parts], values)
+        blocks: Blocks = ()
+        if is_text(dtype):
+            blocks = self._texts(parts, values)
+        else:
+            self.values([part.values for part in parts], values)
         valid = None
         if any(part.all_null or part.valid is not None for part in parts):
             valid = np.empty(self.length, np.uint8)
             self.values([full_mask(part) for part in parts], valid)
         return Vector(dtype, self.length, values, valid, blocks)
+
+    def _texts(self, parts: Sequence[Vector], values: Ints) -> Blocks:
+        """Scatter strings, which point into blocks that all parts share then."""
+        positions = self.starts[:-1].copy()
+        blocks, firsts = shared_blocks(parts)
+        for part, first, target in zip(parts, firsts, self.targets, strict=True):
+            if part.coded is None:
+                scatter_views(part.values, first, target, positions, values)
+            else:
+                entries = on_blocks_behind(first, part.coded.entries.values)
+                scatter_coded(entries, part.coded.codes, target, positions, values)
+        return blocks
 
     def states(self, layout: StateLayout, chunks: Sequence[Chunk]) -> list[list[Vector]]:
         return [
@@ -195,22 +245,29 @@ def spread_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, part
     """Partial groups by hash of their keys: (partition, its rows) for each partition that has any."""
     if not chunks:
         return []
-    encoder, encoded = encode_chunks(layout, chunks)
-    spread = Spread.of(encoder, encoded, level, partitions)
-    return spread.pieces(spread.chunk(layout, chunks, spread.hashes([part.hashes for part in encoded])))
+    spread, hashes = _spread(layout, chunks, level, partitions)
+    return spread.pieces(spread.chunk(layout, chunks, spread.hashes(hashes)))
+
+
+def _spread(
+    layout: StateLayout, chunks: Sequence[Chunk], level: int, partitions: int
+) -> tuple[Spread, Sequence[Hashes]]:
+    """Where rows go, and the hashes of their keys if those hold strings. Words are made only where there are none."""
+    if layout.key_layout.has_text:
+        hashes = _hashes(layout.key_layout, chunks)
+        return Spread.by_hash(hashes, level, partitions), hashes
+    encoder = KeyEncoder.over(layout.key_layout, [chunk.keys for chunk in chunks])
+    return Spread.of(encoder, _encoded(encoder, chunks), level, partitions), ()
 
 
 def owned_rows(layout: StateLayout, keys: Sequence[Vector], length: int, shares: int, share: int) -> Ints:
     """The rows whose keys an exchange would bring to partition `share` of `shares`."""
-    encoder, (encoded,) = encode_chunks(layout, [Chunk(length, keys, ())])
-    targets = encoder.assign(encoded, EXCHANGE_LEVEL, shares, np.zeros(shares, np.int64))
-    rows: Ints = np.flatnonzero(targets == share)
+    spread, _ = _spread(layout, [Chunk(length, keys, ())], EXCHANGE_LEVEL, shares)
+    rows: Ints = np.flatnonzero(spread.targets[0] == share)
     return rows
 
 
 def sample_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, partitions: int) -> list[Chunk]:
     """The first of so many partitions only: all rows of a part of the keys."""
-    encoder, encoded = encode_chunks(layout, chunks)
-    counts = np.zeros(partitions, np.int64)
-    targets = [encoder.assign(part, level, partitions, counts) for part in encoded]
-    return [chunk.take(np.flatnonzero(target == 0)) for chunk, target in zip(chunks, targets, strict=True)]
+    spread, _ = _spread(layout, chunks, level, partitions)
+    return [chunk.take(np.flatnonzero(target == 0)) for chunk, target in zip(chunks, spread.targets, strict=True)]

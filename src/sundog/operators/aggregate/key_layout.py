@@ -21,9 +21,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.hash_groups import PLAIN, STRING_TAIL
-from sundog.kernels.partition import get_pair, get_word, put_pair, put_word
-from sundog.operators.aggregate.vectors import NO_MASK, Blocks, Bytes, Ints, Vector, is_text, nulls, storage
+from sundog.kernels.hash_groups import (
+    PLAIN,
+    STRING_TAIL,
+    finish_hashes,
+    fold_coded,
+    fold_views,
+    fold_words,
+    hash_views,
+)
+from sundog.kernels.partition import get_pair, get_word, put_pair, put_word, scatter_pair, scatter_word
+from sundog.operators.aggregate.vectors import (
+    NO_MASK,
+    Blocks,
+    Bytes,
+    Ints,
+    Vector,
+    addresses,
+    is_text,
+    nulls,
+    storage,
+)
+
+Hashes = npt.NDArray[np.uint64]
+Targets = npt.NDArray[np.uint16]
 
 _ONE_WORD_DIGITS = 18
 
@@ -79,6 +100,66 @@ class KeyLayout:
     def has_text(self) -> bool:
         return any(is_text(dtype) for dtype in self.dtypes)
 
+    def hashes(self, keys: Sequence[Vector], length: int) -> Hashes:
+        """The hashes that `hash_rows` gives of the words, column by column and without words.
+
+        The strings of a dictionary are hashed once for each entry.
+        """
+        hashes = np.zeros(length, np.uint64)
+        packed: dict[int, Ints] = {}
+        for key, place in sorted(zip(keys, self.places, strict=True), key=lambda each: each[1].word):
+            if is_text(key.dtype):
+                _fold_text(key, hashes)
+            elif place.words == 2:
+                for at in range(2):
+                    fold_words(np.ascontiguousarray(key.values[:, at]), key.mask, hashes)
+            elif _bits(key.dtype) >= 64:
+                fold_words(_as_words(key), key.mask, hashes)
+            else:
+                fresh = place.word not in packed
+                words = packed.setdefault(place.word, np.empty((length, 1), np.int64))
+                put_word(_as_words(key), key.mask, place.shift, fresh, words, 0)
+        for _, words in sorted(packed.items()):
+            fold_words(words.reshape(length), NO_MASK, hashes)
+        finish_hashes(self._nulls_of(keys, length), hashes)
+        return hashes
+
+    def _nulls_of(self, keys: Sequence[Vector], length: int) -> Ints:
+        """The words that tell the NULLs; none where there is no NULL."""
+        if not any(key.all_null or key.valid is not None for key in keys):
+            return np.empty((length, 0), np.int64)
+        firsts = range(0, len(keys), 64)
+        return np.stack([_null_word(keys[first : first + 64], length) for first in firsts], axis=1)
+
+    def scatter(
+        self,
+        chunks: Sequence[Sequence[Vector]],
+        first_blocks: Sequence[Sequence[int]],
+        null_mask: bool,
+        targets: Sequence[Targets],
+        starts: Ints,
+    ) -> Ints:
+        """The words of the keys of several chunks, each row at once to its partition; as `encode`, and `Spread` after it."""
+        words = np.empty((int(starts[-1]), self.value_words + self.null_words(null_mask)), np.int64)
+        started: set[int] = set()
+        for number, place in enumerate(self.places):
+            positions = starts[:-1].copy()
+            for keys, firsts, target in zip(chunks, first_blocks, targets, strict=True):
+                key = keys[number]
+                if place.words == 2:
+                    scatter_pair(key.values, key.mask, firsts[number], target, positions, words, place.word)
+                else:
+                    fresh = place.word not in started
+                    scatter_word(_as_words(key), key.mask, place.shift, fresh, target, positions, words, place.word)
+            started.add(place.word)
+        for at in range(self.value_words, words.shape[1]):
+            first = 64 * (at - self.value_words)
+            positions = starts[:-1].copy()
+            for keys, target in zip(chunks, targets, strict=True):
+                missing = _null_word(keys[first : first + 64], len(target))
+                scatter_word(missing, NO_MASK, 0, True, target, positions, words, at)
+        return words
+
     def encode(self, keys: Sequence[Vector], length: int, null_mask: bool, first_blocks: Sequence[int]) -> Ints:
         """One row of words for each row; with `null_mask` more words at the end, which tell the NULLs.
 
@@ -115,6 +196,15 @@ class KeyLayout:
             valid = ((missing >> (key % 64)) & 1 == 0).view(np.uint8)
             valid = None if valid.all() else valid
         return _read_key(self.dtypes[key], self.places[key], words, rows, valid, blocks)
+
+
+def _fold_text(key: Vector, hashes: Hashes) -> None:
+    if key.coded is None:
+        fold_views(key.values, key.mask, addresses(key.blocks), hashes)
+        return
+    entries = np.empty(key.coded.entries.length + 1, np.uint64)
+    hash_views(key.coded.entries.values, addresses(key.blocks), entries)
+    fold_coded(entries, key.coded.codes, key.mask, hashes)
 
 
 def _whole_words(dtype: pa.DataType) -> int:

@@ -21,8 +21,7 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.accumulators import accumulator_for
-from sundog.operators.aggregate.group_keys import Hashes
-from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.key_layout import Hashes, KeyLayout
 from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, is_text, storage, to_arrow
 
 HASH_COLUMN = "__hash"

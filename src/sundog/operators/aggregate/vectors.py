@@ -227,11 +227,18 @@ def on_shared_blocks(parts: Sequence[Vector]) -> tuple[Sequence[Vector], Blocks]
     moved = []
     for part, first in zip(parts, firsts, strict=True):
         if first > 0 and not part.all_null:
-            values = np.empty_like(part.values)
-            renumber_blocks(part.values, first, values)
-            part = Vector(part.dtype, part.length, values, part.valid, blocks)
+            part = Vector(part.dtype, part.length, on_blocks_behind(first, part.values), part.valid, blocks)
         moved.append(part)
     return moved, blocks
+
+
+def on_blocks_behind(first: int, views: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Strings whose blocks come behind `first` others from now on."""
+    if first == 0:
+        return views
+    moved = np.empty_like(views)
+    renumber_blocks(views, first, moved)
+    return moved
 
 
 def addresses(blocks: Sequence[pa.Buffer]) -> Ints:
@@ -273,7 +280,7 @@ def from_arrow(array: pa.Array) -> Vector:
     if pa.types.is_run_end_encoded(array.type):
         return _from_runs(array)
     if length == 0 or array.null_count == length:
-        return nulls(_plain_type(array.type), length)
+        return nulls(plain_type(array.type), length)
     buffers = array.buffers()
     valid = _unpack(buffers[0], array.offset, length) if array.null_count else None
     if pa.types.is_boolean(array.type):
@@ -285,7 +292,7 @@ def from_arrow(array: pa.Array) -> Vector:
     return Vector(array.type, length, values if words == 1 else values.reshape(length, words), valid)
 
 
-def _plain_type(dtype: pa.DataType) -> pa.DataType:
+def plain_type(dtype: pa.DataType) -> pa.DataType:
     if pa.types.is_string_view(dtype):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(dtype) else dtype
@@ -295,7 +302,7 @@ def _from_text(array: pa.Array, buffers: list[pa.Buffer | None], valid: Bytes | 
     length = len(array)
     if is_view(array.type):
         views = _view(buffers[1], np.dtype(np.int64), 2 * length, 2 * array.offset).reshape(length, 2)
-        return Vector(_plain_type(array.type), length, views, valid, tuple(b for b in buffers[2:] if b is not None))
+        return Vector(plain_type(array.type), length, views, valid, tuple(b for b in buffers[2:] if b is not None))
     views = np.empty((length, 2), np.int64)
     offsets = _view(buffers[1], np.dtype(np.int32), length + 1, array.offset)
     data = buffers[2]
