@@ -17,7 +17,11 @@ from sundog.expr.matching import matches
 from sundog.expr.nodes import Column, StringTest
 from sundog.expr.ordering import SortKey
 from sundog.kernels.compile import WarmUp, register_warmup, warm_up
+from sundog.operators.aggregate.group_keys import KeyEncoder
+from sundog.operators.aggregate.grouping import BUCKET_LEVEL, EXCHANGE_LEVEL, Spread, spread_chunks
 from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.aggregate.states import Chunk, StateLayout
+from sundog.operators.aggregate.vectors import from_arrow
 from sundog.operators.topk import TopKOperator
 from sundog.operators.window.steps import WindowSteps
 from sundog.runtime.driver import DriverRuntime
@@ -72,6 +76,21 @@ def _group() -> None:
                 flow = flow.then(phase.operator)
                 flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
             flow.collect()
+
+
+@register_warmup
+def _spread_keys() -> None:
+    """What only many rows need, and strings as they are stored."""
+    rows = _rows()
+    types = [rows.schema.field(name).type for name in ("long", "int", "text")]
+    layout = StateLayout(tuple(zip(("long", "int", "text"), types, strict=True)), (), in_process=True)
+    text = rows.column("text")
+    for form in (text, text.dictionary_encode()):
+        keys = [from_arrow(column) for column in (rows.column("long"), rows.column("int"), form)]
+        pieces = spread_chunks(layout, [Chunk(_ROWS, keys, ())], EXCHANGE_LEVEL, 2)
+        chunks = [piece.keys for _, piece in pieces]
+        spread = Spread.by_hash([layout.key_layout.hashes(keys, keys[0].length) for keys in chunks], BUCKET_LEVEL, 2)
+        KeyEncoder.over(layout.key_layout, chunks).scatter(chunks, spread.targets, spread.starts)
 
 
 def _aggregates() -> Iterator[AggregateCall]:

@@ -28,6 +28,7 @@ PLAIN, STRING_TAIL = 0, 1  # what a word is: itself, or word 1 of a string (its 
 _FIRST_SLOTS = 1 << 10
 _FINISH = 0xD6E8FEB86659FD93
 _AHEAD = 16
+_NEAR_SLOTS = 1 << 15
 
 
 @kernel(inline=True)
@@ -255,9 +256,19 @@ def assign_groups(
 
     The first `slots` entries of `table` are in use, for `groups` keys that `group_words` and `group_hashes` hold. Both
     arrays must have room for all rows to be new, and `table` twice as much. Gives back the new `slots` and `groups`.
+
+    A table that is larger than the cache, and the keys that it leads to, are asked for some rows ahead.
     """
     mask = np.uint64(slots - 1)
-    for row in range(words.shape[0]):
+    rows = words.shape[0]
+    slots_at, words_at, hashes_at = table.ctypes.data, group_words.ctypes.data, group_hashes.ctypes.data
+    for row in range(rows):
+        if slots > _NEAR_SLOTS and hashes.size > 0 and row + 2 * _AHEAD < rows:
+            prefetch(slots_at + 4 * np.int64(hashes[row + 2 * _AHEAD] & mask))
+            soon = np.int64(table[hashes[row + _AHEAD] & mask])
+            if soon >= 0:
+                prefetch(hashes_at + 8 * soon)
+                prefetch(words_at + 8 * words.shape[1] * soon)
         hashed = hashes[row] if hashes.size > 0 else _plain_hash(words, row, null_words)
         slot = hashed & mask
         while True:

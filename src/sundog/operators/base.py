@@ -6,7 +6,8 @@ is its line in `explain`.
 
 A *partitioner* ends a stage instead: it says to which of `partitions` tasks of the next stage each row goes, and may
 send a row to several (the halo of a window). Batches of one target arrive there in any order, unless the partitioner
-sets `ordered`: then in the order of the producing tasks, at the price of holding them all.
+sets `ordered`: then in the order of the producing tasks, at the price of holding them all. `joinable` targets are only
+kept apart to be shared out: where they are small, one task may take several.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Partitioner(ABC):
 
     partitions: int
     ordered: ClassVar[bool] = False
+    joinable: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -25,6 +25,7 @@ from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
 from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators
 
 T = TypeVar("T")
+_FEW_ROWS = 1 << 15
 
 
 class DriverRuntime(Runtime):
@@ -105,6 +106,21 @@ def _results(futures: list[Future[T]]) -> list[T]:
     return [future.result() for future in futures]
 
 
+def _joined(targets: list[list[pa.RecordBatch]]) -> list[list[pa.RecordBatch]]:
+    """Neighbours together as long as they are few rows: a task costs more than to group some thousands."""
+    joined: list[list[pa.RecordBatch]] = []
+    room = 0
+    for batches in targets:
+        rows = sum(batch.num_rows for batch in batches)
+        if joined and rows <= room:
+            joined[-1] = joined[-1] + batches
+            room -= rows
+        else:
+            joined.append(batches)
+            room = _FEW_ROWS - rows
+    return joined
+
+
 class _DriverFlow(Flow):
     def __init__(
         self, runtime: DriverRuntime, sources: list[Source], operators: tuple[Operator, ...], label: str
@@ -129,10 +145,11 @@ class _DriverFlow(Flow):
 
         produced = self._runtime.run_tasks(len(self._sources), split, self._label)
         targets = [
-            BatchSource([batch for buckets in produced for batch in buckets[target]])
-            for target in range(partitioner.partitions)
+            [batch for buckets in produced for batch in buckets[target]] for target in range(partitioner.partitions)
         ]
-        return _DriverFlow(self._runtime, list(targets), (), partitioner.describe())
+        if partitioner.joinable:
+            targets = _joined(targets)
+        return _DriverFlow(self._runtime, [BatchSource(batches) for batches in targets], (), partitioner.describe())
 
     def hold(self) -> Flow:
         held = [HeldBatches(batches) for batches in self.collect_partitions()]

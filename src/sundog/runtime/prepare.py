@@ -25,9 +25,11 @@ from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import columns_of, substitute
 from sundog.expr.printing import render
 from sundog.front.support import Code, Declined
+from sundog.operators.aggregate.grouping import grouped_bytes
 from sundog.operators.aggregate.hash_partition import MOST_TARGETS
+from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.key_probe import ProbeKeys
-from sundog.operators.aggregate.merging import MERGED_AT_ONCE
+from sundog.operators.aggregate.merging import MERGED_AT_ONCE, MERGED_BYTES
 from sundog.operators.aggregate.pending import MERGE_COPIES
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.operators.aggregate.states import StateLayout
@@ -274,7 +276,8 @@ def group_partitions(
         return partitions
     rows = leaf.access.rows()
     if isinstance(runtime, DriverRuntime):
-        return max(partitions, min(MOST_TARGETS, rows // MERGED_AT_ONCE + 1))
+        words = KeyLayout.of([key.expr.dtype for key in keys]).value_words
+        return max(partitions, min(MOST_TARGETS, grouped_bytes(rows, words) // MERGED_BYTES + 1))
     row_bytes = _row_bytes(grouped_by(keys, aggregates), aggregates)
     fitting = MERGE_COPIES * (row_bytes * rows + leaf.column_bytes) / runtime.task_memory_bytes
     slots = runtime.parallelism

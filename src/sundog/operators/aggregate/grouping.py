@@ -124,9 +124,14 @@ def _merged(layout: StateLayout, states: list[list[Vector]], groups: Groups) -> 
     return accumulators
 
 
+def grouped_bytes(rows: int, words: int) -> int:
+    """What grouping looks at: words, hashes, numbers and table."""
+    return rows * (8 * words + 24)
+
+
 def _buckets(length: int, words: int) -> int:
-    """As many as make a bucket's words, hashes, numbers and table fit the cache; a power of two."""
-    wanted = length * (8 * words + 24) // _BUCKET_BYTES
+    """As many as fit the cache; a power of two."""
+    wanted = grouped_bytes(length, words) // _BUCKET_BYTES
     return 1 if wanted <= 1 else min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
 
 

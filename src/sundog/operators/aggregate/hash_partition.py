@@ -26,6 +26,7 @@ _HANDY_ROWS = 1 << 19  # where targets are few, so many rows at once: up to a te
 class HashPartition(Partitioner):
     layout: StateLayout
     partitions: int
+    joinable = True
 
     @property
     def schema(self) -> pa.Schema:
