@@ -71,7 +71,10 @@ SELECT grp, sum(num + 0), sum(num + 1), sum(num + 2), sum(num + 3), sum(num + 4)
 SELECT s, flag, count(*) c FROM events GROUP BY s, flag ORDER BY s NULLS LAST, flag DESC;
 -- expect: accelerated
 -- ordered: yes
-SELECT upper(s) u, sum(num) n FROM events GROUP BY upper(s) HAVING count(*) > 1 ORDER BY count(*) DESC, u;
+SELECT upper(s) u, sum(num) n FROM events GROUP BY upper(s) HAVING count(*) > 1 ORDER BY n DESC, u;
+-- expect: accelerated
+-- ordered: yes
+SELECT s FROM events GROUP BY s ORDER BY count(*) DESC, s;
 -- expect: accelerated
 -- ordered: yes
 SELECT d, count(*) c FROM events GROUP BY d ORDER BY d DESC;

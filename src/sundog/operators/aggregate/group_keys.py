@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sundog.kernels.by_group import count_by_group
 from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
-from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
+from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets, has_nulls
 from sundog.operators.aggregate.vectors import NO_MASK, Blocks, Ints, Vector, addresses, is_text, shared_blocks
 
 
@@ -109,14 +109,10 @@ class KeyEncoder:
 
 
 def assign_by_hash(hashes: Hashes, level: int, partitions: int, counts: Ints) -> Targets:
-    """The same where the hashes are known."""
+    """As `KeyEncoder.assign`, of keys whose hashes are known."""
     target = np.empty(len(hashes), np.uint16)
     assign_partitions(_NO_WORDS, 0, hashes, level, partitions, target, counts)
     return target
-
-
-def has_nulls(keys: Sequence[Vector]) -> bool:
-    return any(key.all_null or key.valid is not None for key in keys)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class KeyLayout:
 
     def _nulls_of(self, keys: Sequence[Vector], length: int) -> Ints:
         """The words that tell the NULLs; none where there is no NULL."""
-        if not any(key.all_null or key.valid is not None for key in keys):
+        if not has_nulls(keys):
             return np.empty((length, 0), np.int64)
         firsts = range(0, len(keys), 64)
         return np.stack([_null_word(keys[first : first + 64], length) for first in firsts], axis=1)
@@ -196,6 +196,10 @@ class KeyLayout:
             valid = ((missing >> (key % 64)) & 1 == 0).view(np.uint8)
             valid = None if valid.all() else valid
         return _read_key(self.dtypes[key], self.places[key], words, rows, valid, blocks)
+
+
+def has_nulls(keys: Sequence[Vector]) -> bool:
+    return any(key.all_null or key.valid is not None for key in keys)
 
 
 def _fold_text(key: Vector, hashes: Hashes) -> None:

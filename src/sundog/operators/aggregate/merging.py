@@ -26,9 +26,7 @@ from sundog.operators.context import TaskContext
 
 _PART_ROWS = 1 << 21
 MERGED_AT_ONCE = 3 * _PART_ROWS // 4  # rows of a partition that is merged in one part, though it is not an even one
-MERGED_BYTES = (
-    48 << 20
-)  # what is grouped of them (`grouped_bytes`): more than that is no longer cut into buckets of cache size
+MERGED_BYTES = 48 << 20  # the same in `grouped_bytes`: more cannot be cut into buckets of cache size
 _MOST_PARTS = 64
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
 
