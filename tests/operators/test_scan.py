@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +13,15 @@ from hypothesis import strategies as st
 
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
+from sundog.metrics import Metrics
 from sundog.operators import scan as scan_module
 from sundog.operators.aggregate.vectors import from_arrow, to_arrow
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan import limit_scan, scan_tasks
 from sundog.parquet.access_plan import plan_access
-from sundog.parquet.problems import FileProblem
+from sundog.parquet.problems import FileProblem, FileSchemaProblem
+from sundog.parquet.reader import FileReader
 from tests.operators.reference import same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
 from tests.parquet.files import cut, relation, write_file
@@ -210,3 +213,26 @@ def test_equals_filtering_the_table(tmp_path_factory, batch, rows, tasks, data):
     expected = batch.filter(pa.array(predicate_mask(predicate, batch))) if batch.num_rows else batch
     result = pa.concat_batches(found) if found else expected.select(list(columns)).slice(0, 0)
     assert same_rows(result, expected.select(list(columns)))
+
+
+def test_bytes_that_nobody_calls_utf8_are_checked_under_a_where_too(tmp_path):
+    stored = pa.table({"s": pa.array([b"a", b"b", b"\xff"], pa.binary())})
+    wanted = pa.schema([("s", pa.string())])
+    tested = Compare(CompareOp.EQ, Column("s", pa.string()), Literal("a", pa.string()))
+    plain = relation([write_file(tmp_path / "plain.parquet", [stored.slice(0, 2)], use_dictionary=False)], wanted)
+    (batch,) = read(plain, ("s",), tested)
+    assert batch.column("s").equals(pa.array(["a"]))
+    broken = relation([write_file(tmp_path / "broken.parquet", [stored], use_dictionary=False)], wanted)
+    with pytest.raises(FileSchemaProblem):
+        read(broken, ("s",), tested)
+
+
+def test_only_strings_come_as_they_are_stored(tmp_path):
+    stored = pa.table({"s": pa.array(["a"]), "b": pa.array([b"a"], pa.binary())})
+    files = relation([write_file(tmp_path / "a.parquet", [stored])], stored.schema)
+    with FileReader.open(files, files.files[0], Metrics()) as reader:
+        text, raw = reader.layout.sources
+        assert reader.layout.is_text(text)
+        assert reader.layout.is_text(raw)
+        for dtype in (pa.decimal128(5, 2), pa.string()):
+            assert not reader.layout.is_text(replace(raw, dtype=dtype))

@@ -65,6 +65,12 @@ class FileLayout:
             return pa.repeat(pa.scalar(self.file.partition_values[source.index], source.dtype), rows)
         return pa.nulls(rows, source.dtype)
 
+    def is_text(self, source: ColumnSource) -> bool:
+        """Whether the stored bytes are the query's strings; not so for decimals, and for bytes that nobody calls UTF-8."""
+        if pa.types.is_string(source.dtype):
+            return self.footer.leaf(source.leaf).logical_type == "STRING"
+        return bool(pa.types.is_binary(source.dtype))
+
     def is_dictionary(self, source: ColumnSource, row_group: int) -> bool:
         """Whether a string column is stored as a dictionary throughout: less space than the lengths alone would take."""
         leaf = self.footer.leaf(source.leaf)
@@ -166,7 +172,9 @@ class FileReader:
         found = {
             source.name: read_text(self.source, self.layout.footer, row_groups[0], source.leaf, source.dtype)
             for source in stored
-            if source.name in as_stored and not self.layout.is_dictionary(source, row_groups[0])
+            if source.name in as_stored
+            and self.layout.is_text(source)
+            and not self.layout.is_dictionary(source, row_groups[0])
         }
         return {name: array for name, array in found.items() if array is not None}
 
