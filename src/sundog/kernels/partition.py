@@ -37,20 +37,8 @@ def scatter_rows(source: Any, target: Any, positions: Any, out: Any) -> None:
 
 
 @kernel
-def scatter_views(views: Any, first_block: int, target: Any, positions: Any, out: Any) -> None:
-    """The same for strings, whose blocks come behind `first_block` others in `out`."""
-    for row in range(views.shape[0]):
-        partition = target[row]
-        place = positions[partition]
-        positions[partition] = place + 1
-        long = first_block > 0 and length_of(views[row, 0]) > MAX_INLINE
-        out[place, 0] = views[row, 0]
-        out[place, 1] = views[row, 1] + (first_block if long else 0)
-
-
-@kernel
 def scatter_coded(entries: Any, codes: Any, target: Any, positions: Any, out: Any) -> None:
-    """The same for strings of a dictionary."""
+    """As `scatter_rows`, for strings of a dictionary."""
     for row in range(codes.size):
         partition = target[row]
         place = positions[partition]

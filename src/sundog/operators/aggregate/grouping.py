@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sundog.kernels.partition import scatter, scatter_coded, scatter_rows, scatter_views
+from sundog.kernels.partition import scatter, scatter_coded, scatter_pair, scatter_rows
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.group_keys import (
     NO_HASHES,
@@ -30,6 +30,7 @@ from sundog.operators.aggregate.group_keys import (
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.aggregate.vectors import (
+    NO_MASK,
     Blocks,
     Ints,
     Vector,
@@ -224,7 +225,7 @@ class Spread:
         blocks, firsts = shared_blocks(parts)
         for part, first, target in zip(parts, firsts, self.targets, strict=True):
             if part.coded is None:
-                scatter_views(part.values, first, target, positions, values)
+                scatter_pair(part.values, NO_MASK, first, target, positions, values, 0)
             else:
                 entries = on_blocks_behind(first, part.coded.entries.values)
                 scatter_coded(entries, part.coded.codes, target, positions, values)
