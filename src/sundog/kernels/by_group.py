@@ -65,6 +65,18 @@ def sum_ints_by_group(ids: Any, values: Any, valid: Any, sums: Any, overflowed: 
 
 
 @kernel
+def add_ints_by_group(ids: Any, values: Any, valid: Any, sums: Any) -> None:
+    """The same where no sum can leave the type."""
+    if valid.size == 0:
+        for row in range(ids.size):
+            sums[ids[row]] += values[row]
+    else:
+        for row in range(ids.size):
+            if valid[row] != 0:
+                sums[ids[row]] += values[row]
+
+
+@kernel
 def sum_floats_by_group(ids: Any, values: Any, valid: Any, sums: Any) -> None:
     if valid.size == 0:
         for row in range(ids.size):

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.direct_groups import add_slots, known_values, number_slots, number_values, range_of
-from sundog.operators.aggregate.group_keys import FoundGroups
-from sundog.operators.aggregate.vectors import Vector
+from sundog.kernels.direct_groups import add_slots, groups_by_slot, known_values, last_rows, range_of
+from sundog.operators.aggregate.vectors import NO_MASK, Vector
 
 MOST_SLOTS = 1 << 18
 
@@ -32,7 +31,32 @@ class _Numbers:
     count: int
 
 
-def direct_groups(keys: Sequence[Vector], length: int) -> FoundGroups | None:
+@dataclass(frozen=True, eq=False)
+class DirectGroups:
+    """Rows that have a slot each; and one row of each slot that occurs, whose key stands for those of the others."""
+
+    numbers: _Numbers
+    valid: npt.NDArray[np.uint8]
+    slots: npt.NDArray[np.int64]
+    founders: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, numbers: _Numbers, valid: npt.NDArray[np.uint8]) -> DirectGroups:
+        rows = np.full(numbers.count + 1, -1, np.int32)
+        last_rows(numbers.values, valid, numbers.low, numbers.count, rows)
+        slots = np.flatnonzero(rows >= 0)
+        return cls(numbers, valid, slots, rows[slots])
+
+    def ids(self, groups: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The group of each row, given those of the founders."""
+        by_slot = np.empty(self.numbers.count + 1, np.int32)
+        by_slot[self.slots] = groups
+        ids = np.empty(len(self.numbers.values), np.int32)
+        groups_by_slot(self.numbers.values, self.valid, self.numbers.low, self.numbers.count, by_slot, ids)
+        return ids
+
+
+def direct_groups(keys: Sequence[Vector], length: int) -> DirectGroups | None:
     """The groups of the rows, or None where there are too many possible keys."""
     limit = min(2 * length, MOST_SLOTS)
     found: list[_Numbers] = []
@@ -45,18 +69,14 @@ def direct_groups(keys: Sequence[Vector], length: int) -> FoundGroups | None:
         if slots > limit:
             return None
         found.append(numbers)
-    table, ids, founders = np.full(slots, -1, np.int32), np.empty(length, np.int32), np.empty(slots, np.int32)
     if len(keys) == 1:
-        only = found[0]
-        count = int(number_values(only.values, keys[0].mask, only.low, only.count, table, ids, founders))
-        return FoundGroups(ids, count, founders[:count])
+        return DirectGroups.of(found[0], keys[0].mask)
     place = np.zeros(length, np.int32)
     stride = 1
     for key, numbers in zip(keys, found, strict=True):
         add_slots(numbers.values, key.mask, numbers.low, stride, numbers.count, place)
         stride *= numbers.count + (key.valid is not None)
-    count = int(number_slots(place, table, ids, founders))
-    return FoundGroups(ids, count, founders[:count])
+    return DirectGroups.of(_Numbers(place, 0, slots), NO_MASK)
 
 
 class KnownValues:

@@ -32,7 +32,7 @@ Ids = npt.NDArray[np.int32]
 
 
 class GroupTable:
-    """Numbers keys 0, 1, 2, ... in order of appearance."""
+    """Numbers keys 0, 1, 2, ... batch by batch."""
 
     def __init__(self, layout: KeyLayout) -> None:
         self._layout = layout
@@ -65,10 +65,10 @@ class GroupTable:
         if direct is None:
             return self._look_up(keys, length)
         founding = [key.take(direct.founders) for key in keys]
-        found = self._look_up(founding, direct.count)
+        found = self._look_up(founding, len(direct.founders))
         if len(keys) == 1:
             self._known.learn(founding[0], found)
-        return found.take(direct.ids)
+        return direct.ids(found)
 
     def group_keys(self) -> list[Vector]:
         """The key of each group."""

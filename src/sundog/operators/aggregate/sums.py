@@ -17,7 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall
-from sundog.kernels.by_group import add_counts_by_group, count_by_group, sum_floats_by_group, sum_ints_by_group
+from sundog.kernels.by_group import (
+    add_counts_by_group,
+    add_ints_by_group,
+    count_by_group,
+    sum_floats_by_group,
+    sum_ints_by_group,
+)
 from sundog.operators.aggregate.accumulator import Accumulator, NullState, as_floats, as_ints, counted, grown, mask_of
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.query_errors import sum_overflow
@@ -108,10 +114,21 @@ class SumInts(Accumulator):
         self._sums = grown(self._sums, groups.count, 0)
         self._overflowed = grown(self._overflowed, groups.count, 0)
         self._null_state.mark(valid, groups)
+        if self._is_safe(values):
+            add_ints_by_group(groups.ids, values.values, mask_of(valid), self._sums)
+            return
         overflow = sum_ints_by_group(groups.ids, values.values, mask_of(valid), self._sums, self._overflowed)
         raises = self.call.ansi or pa.types.is_duration(self.call.dtype)
         if overflow and raises and not self._forgiving:
             raise sum_overflow(self.call.dtype)
+
+    def _is_safe(self, values: Vector) -> bool:
+        """Whether so many values of a narrow type cannot take any sum out of its own."""
+        if values.values.itemsize == 8 or len(self._sums) > values.length:
+            return False
+        most = values.length << (8 * values.values.itemsize - 1)
+        low, high = int(self._sums.min(initial=0)), int(self._sums.max(initial=0))
+        return low - most >= -(1 << 63) and high + most < 1 << 63
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self._add(args[0], counted(args, rows), groups)
