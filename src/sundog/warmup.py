@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
 from sundog.expr.matching import matches
@@ -24,6 +25,10 @@ from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.aggregate.vectors import from_arrow
 from sundog.operators.topk import TopKOperator
 from sundog.operators.window.steps import WindowSteps
+from sundog.parquet.file_schema import ColumnSource, Reading
+from sundog.parquet.footer import Footer
+from sundog.parquet.number_pages import read_numbers
+from sundog.parquet.text_pages import read_text
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow
 from sundog.runtime.task import HeldBatches
@@ -54,6 +59,18 @@ def _rows() -> pa.RecordBatch:
             "text": pa.array([f"text {number}" for number in numbers]),
         }
     )
+
+
+@register_warmup
+def _decode() -> None:
+    for use_dictionary in (True, False):
+        stored = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_batches([_rows()]), stored, use_dictionary=use_dictionary, store_schema=False)
+        source = pa.BufferReader(stored.getvalue())
+        footer = Footer("", (), pq.read_metadata(source))
+        for leaf, field in enumerate(_rows().schema):
+            read_numbers(source, footer, 0, ColumnSource(field.name, field.type, leaf, Reading.AS_IS))
+            read_text(source, footer, 0, leaf, field.type)
 
 
 def _flow() -> tuple[Flow, DriverRuntime]:

@@ -1,8 +1,8 @@
-"""The bytes of a Parquet page -> which rows have a value, numbers of dictionary entries, strings.
+"""The bytes of a Parquet page -> which rows have a value, numbers, numbers of dictionary entries, strings.
 
 Every kernel reads between two addresses and no byte beyond, whatever the page claims: what does not fit gives `BROKEN`,
-and the caller leaves the page to Arrow, which knows what to say of it. A page is decoded whole; its rows are
-`first` to `first + count` of the column, and `valid` is empty where all of them have a value.
+and the caller leaves the chunk to Arrow, which knows what to say of it. All pages of a chunk are decoded by one call, behind
+each other. `valid` has a byte for each row, and is empty where all of them have a value.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.pointers import load_u8, load_u64
+from sundog.kernels.pointers import copy_bytes, load_u8, load_u64
 from sundog.kernels.strings import MAX_INLINE, first_bytes, gather_bytes
 
 BROKEN = -1
+# A page, decompressed: addresses of its levels (0: no row can be NULL), its values, and the block they lie in.
+COUNT, IS_CODED, LEVELS, LEVELS_END, VALUES, VALUES_END, BLOCK, BLOCK_NUMBER = range(8)
+PAGE_FIELDS = 8
+
+_WIDEST_CODE = 31  # bits
 
 
 @kernel(inline=True)
-def _load_up_to(address: int, end: int) -> Any:
+def load_up_to(address: int, end: int) -> Any:
     """Eight bytes, of which those from `end` on are zero."""
     return load_u64(address) if address + 8 <= end else gather_bytes(address, end - address)
 
@@ -30,17 +35,27 @@ def _low_bits(count: int) -> Any:
 
 
 @kernel(inline=True)
-def _run_header(start: int, end: int) -> tuple[Any, Any]:
-    """A variable-length number and the address after it; `BROKEN` for the address where it does not end."""
-    header = np.uint64(0)
+def varint(start: int, end: int) -> tuple[Any, Any]:
+    """A number in as many bytes as it needs, and the address after it; `BROKEN` for the address where it does not end."""
+    number = np.uint64(0)
     address = start
-    while address < end and address - start < 5:
+    while address < end and address - start < 10:
         byte = np.uint64(load_u8(address))
-        header |= (byte & np.uint64(127)) << np.uint64(7 * (address - start))
+        number |= (byte & np.uint64(127)) << np.uint64(7 * (address - start))
         address += 1
         if byte < 128:
-            return header, address
-    return header, BROKEN
+            return number, address
+    return number, BROKEN
+
+
+@kernel
+def _unpack_groups(address: int, width: int, groups: int, out: Any) -> None:
+    mask = _low_bits(width)
+    for group in range(groups):
+        first = address + group * width
+        for at in range(8):
+            bit = at * width
+            out[8 * group + at] = (load_u64(first + (bit >> 3)) >> np.uint64(bit & 7)) & mask
 
 
 @kernel
@@ -50,83 +65,191 @@ def unpack_hybrid(start: int, end: int, width: int, count: int, out: Any) -> int
     address: Any = start
     done: Any = 0
     while done < count:
-        header, address = _run_header(address, end)
-        if address == BROKEN:
+        header, address = varint(address, end)
+        if address == BROKEN or header >> np.uint64(32):
             return BROKEN
         length: Any = np.int64(header >> np.uint64(1))
         if header & np.uint64(1):
             room: Any = min(8 * length, count - done)
             if address + (room * width + 7) // 8 > end:
                 return BROKEN
-            easy = max(0, min(room, 8 * (end - 7 - address) // max(width, 1)))  # eight bytes are there to load
-            for at in range(easy):
+            # Groups of which every number has the eight bytes to load that its bits are in.
+            groups = max(0, min(room // 8, (end - address - 7) // max(width, 1)))
+            _unpack_groups(address, width, groups, out[done : done + 8 * groups])
+            for at in range(8 * groups, room):
                 bit = at * width
-                out[done + at] = (load_u64(address + (bit >> 3)) >> np.uint64(bit & 7)) & mask
-            for at in range(easy, room):
-                bit = at * width
-                out[done + at] = (_load_up_to(address + (bit >> 3), end) >> np.uint64(bit & 7)) & mask
+                out[done + at] = (load_up_to(address + (bit >> 3), end) >> np.uint64(bit & 7)) & mask
             address += length * width
         else:
             stored = (width + 7) // 8
             if address + stored > end or length == 0:
                 return BROKEN
-            value = _load_up_to(address, address + stored) & mask
+            value = load_up_to(address, address + stored) & mask
             room = min(length, count - done)
-            for at in range(room):
-                out[done + at] = value
+            out[done : done + room] = value
             address += stored
         done += room
     return 0
 
 
 @kernel
-def spread_codes(packed: Any, valid: Any, first: int, count: int, entries: int, codes: Any) -> int:
-    """The codes of a page's values to its rows, 0 for NULL; 0 if all of them are numbers of entries."""
-    value = 0
-    largest = -1
-    for row in range(first, first + count):
-        code = 0
-        if valid.size == 0 or valid[row] != 0:
-            code = packed[value]
-            value += 1
-            largest = max(largest, code)
-        codes[row] = code
-    return 0 if largest < entries else BROKEN
+def rows_with_values(start: int, end: int, valid: Any) -> Any:
+    """A byte for each row of a page, 0 for NULL, by the page's levels; how many are NULL."""
+    header, address = varint(start, end)
+    count = valid.size
+    if address == BROKEN:
+        return BROKEN if count else 0
+    if header & np.uint64(1) == 0 and header >> np.uint64(1) >= np.uint64(count) and address < end:
+        valid[:] = load_u8(address) & 1  # a single run: so it is where no row is NULL, or every one
+        return 0 if load_u8(address) & 1 else count
+    levels = np.empty(count, np.uint32)
+    width: Any = np.int64(1)  # not the literal, for which all would be compiled again
+    if unpack_hybrid(start, end, width, count, levels) == BROKEN:
+        return BROKEN
+    missing = 0
+    for row in range(count):
+        valid[row] = levels[row]
+        missing += 1 - valid[row]
+    return missing
 
 
 @kernel
-def views_by_code(packed: Any, valid: Any, first: int, count: int, entries: Any, views: Any) -> int:
-    """The same with the entry itself for each row, as a string of two words (`kernels/strings.py`)."""
+def _values_in(valid: Any) -> Any:
+    count = 0
+    for row in range(valid.size):
+        count += valid[row]
+    return count
+
+
+@kernel
+def _unpack_codes(start: int, end: int, entries: int, codes: Any) -> int:
+    """As many codes as there is room for; `BROKEN` if one of them is beyond the entries."""
+    if codes.size == 0:
+        return 0
+    width: Any = np.int64(load_u8(start)) if start < end else _WIDEST_CODE + 1
+    if width > _WIDEST_CODE or unpack_hybrid(start + 1, end, width, codes.size, codes) == BROKEN:
+        return BROKEN
+    largest = np.uint32(0)
+    for at in range(codes.size):
+        largest = max(largest, codes[at])
+    return 0 if np.int64(largest) < entries else BROKEN
+
+
+@kernel(inline=True)
+def _spread(values: Any, valid: Any, out: Any) -> None:
     value = 0
-    for row in range(first, first + count):
-        views[row, 0] = 0
-        views[row, 1] = 0
-        if valid.size == 0 or valid[row] != 0:
-            code = np.int64(packed[value])
+    for row in range(out.size):
+        out[row] = 0
+        if valid[row] != 0:
+            out[row] = values[value]
             value += 1
-            if code >= entries.shape[0]:
-                return BROKEN
-            views[row, 0] = entries[code, 0]
-            views[row, 1] = entries[code, 1]
+
+
+@kernel
+def codes_of_pages(pages: Any, valid: Any, entries: int, codes: Any) -> int:
+    """The number of each row's dictionary entry, 0 for NULL; 0 if all is there."""
+    first = 0
+    for page in pages:
+        rows = slice(first, first + page[COUNT])
+        first += page[COUNT]
+        if valid.size == 0:
+            outcome = _unpack_codes(page[VALUES], page[VALUES_END], entries, codes[rows])
+        else:
+            packed = np.empty(_values_in(valid[rows]), np.uint32)
+            outcome = _unpack_codes(page[VALUES], page[VALUES_END], entries, packed)
+            _spread(packed, valid[rows], codes[rows])
+        if outcome == BROKEN:
+            return BROKEN
     return 0
 
 
 @kernel
-def views_of_plain(base: int, start: int, end: int, valid: Any, first: int, count: int, block: int, views: Any) -> int:
-    """Strings that lie behind each other, each after its length: views into the block `block`, which begins at `base`."""
-    address: Any = start
-    for row in range(first, first + count):
+def words_of_pages(pages: Any, valid: Any, entries: Any, words: Any) -> int:
+    """The number of each row, a word of four or eight bytes, 0 for NULL; 0 if all is there."""
+    first = 0
+    for page in pages:
+        part = words[first : first + page[COUNT]]
+        present = valid[first : first + page[COUNT]]
+        first += page[COUNT]
+        count = part.size if valid.size == 0 else _values_in(present)
+        if page[IS_CODED]:
+            codes = np.empty(count, np.uint32)
+            if _unpack_codes(page[VALUES], page[VALUES_END], entries.size, codes) == BROKEN:
+                return BROKEN
+            _words_by_code(codes, present, entries, part)
+        elif page[VALUES] + count * words.itemsize > page[VALUES_END]:
+            return BROKEN
+        elif valid.size == 0:
+            copy_bytes(part.ctypes.data, page[VALUES], count * words.itemsize)
+        else:
+            values = np.empty(count, words.dtype)
+            copy_bytes(values.ctypes.data, page[VALUES], count * words.itemsize)
+            _spread(values, present, part)
+    return 0
+
+
+@kernel(inline=True)
+def _words_by_code(codes: Any, valid: Any, entries: Any, words: Any) -> None:
+    if valid.size == 0:
+        for row in range(words.size):
+            words[row] = entries[np.uint64(codes[row])]
+    else:
+        value = 0
+        for row in range(words.size):
+            words[row] = 0
+            if valid[row] != 0:
+                words[row] = entries[np.uint64(codes[value])]
+                value += 1
+
+
+@kernel
+def views_of_pages(pages: Any, valid: Any, entries: Any, views: Any) -> int:
+    """The string of each row as two words (`kernels/strings.py`), which may point into a block; 0 if all is there."""
+    first = 0
+    for page in pages:
+        part = views[first : first + page[COUNT]]
+        present = valid[first : first + page[COUNT]]
+        first += page[COUNT]
+        if page[IS_CODED]:
+            codes = np.empty(part.shape[0] if valid.size == 0 else _values_in(present), np.uint32)
+            if _unpack_codes(page[VALUES], page[VALUES_END], entries.shape[0], codes) == BROKEN:
+                return BROKEN
+            _views_by_code(codes, present, entries, part)
+        elif views_of_plain(page, present, part) == BROKEN:
+            return BROKEN
+    return 0
+
+
+@kernel
+def _views_by_code(codes: Any, valid: Any, entries: Any, views: Any) -> None:
+    value = 0
+    for row in range(views.shape[0]):
+        views[row, 0] = 0
+        views[row, 1] = 0
+        if valid.size == 0 or valid[row] != 0:
+            code = np.uint64(codes[value])
+            value += 1
+            views[row, 0] = entries[code, 0]
+            views[row, 1] = entries[code, 1]
+
+
+@kernel
+def views_of_plain(page: Any, valid: Any, views: Any) -> int:
+    """Strings that lie behind each other in a page, each after its length."""
+    address: Any = page[VALUES]
+    end = page[VALUES_END]
+    for row in range(views.shape[0]):
         views[row, 0] = 0
         views[row, 1] = 0
         if valid.size > 0 and valid[row] == 0:
             continue
         if address + 4 > end:
             return BROKEN
-        length: Any = np.int64(_load_up_to(address, end) & np.uint64(0xFFFFFFFF))
+        length: Any = np.int64(load_up_to(address, end) & np.uint64(0xFFFFFFFF))
         address += 4
         if address + length > end:
             return BROKEN
         views[row, 0], rest = first_bytes(address, length, end)
-        views[row, 1] = ((address - base) << 32) | block if length > MAX_INLINE else rest
+        views[row, 1] = ((address - page[BLOCK]) << 32) | page[BLOCK_NUMBER] if length > MAX_INLINE else rest
         address += length
     return 0

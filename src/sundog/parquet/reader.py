@@ -25,6 +25,7 @@ from sundog.metrics import Metrics
 from sundog.parquet.file_schema import ColumnSource, resolve_columns, to_query_type
 from sundog.parquet.filesystem import open_file
 from sundog.parquet.footer import Footer, read_footer, stamp_of
+from sundog.parquet.number_pages import read_numbers
 from sundog.parquet.problems import FileProblem, ProblemKind, TooLargeForOneArray
 from sundog.parquet.relation import DataFile, PartitionColumn, Relation
 from sundog.parquet.text_pages import read_text
@@ -153,7 +154,7 @@ class FileReader:
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
         as_stored = self._as_stored if as_stored is None else as_stored
-        found = self._texts(row_groups, stored, as_stored)
+        found = self._numbers(row_groups, stored) | self._texts(row_groups, stored, as_stored)
         others = [source for source in stored if source.name not in found]
         if others:
             found |= self._decode(row_groups, others, as_stored)
@@ -163,18 +164,27 @@ class FileReader:
         """All columns in the order of `names`: what was read, and what the file does not hold."""
         return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
 
+    def _numbers(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
+        """The columns of numbers, as far as their pages are of the usual kind."""
+        if len(row_groups) != 1:
+            return {}
+        arrays = {source: read_numbers(self.source, self.layout.footer, row_groups[0], source) for source in stored}
+        return {
+            source.name: to_query_type(pa.chunked_array([array]), source, self.layout.file.path)
+            for source, array in arrays.items()
+            if array is not None
+        }
+
     def _texts(
         self, row_groups: Sequence[int], stored: list[ColumnSource], as_stored: frozenset[str]
     ) -> dict[str, pa.Array]:
-        """The string columns that need not be copied. Those of few values Arrow reads without copying as well."""
+        """The string columns that need not be copied."""
         if len(row_groups) != 1:
             return {}
         found = {
             source.name: read_text(self.source, self.layout.footer, row_groups[0], source.leaf, source.dtype)
             for source in stored
-            if source.name in as_stored
-            and self.layout.is_text(source)
-            and not self.layout.is_dictionary(source, row_groups[0])
+            if source.name in as_stored and self.layout.is_text(source)
         }
         return {name: array for name, array in found.items() if array is not None}
 

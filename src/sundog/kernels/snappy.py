@@ -1,0 +1,80 @@
+"""Snappy, the codec in which Spark and Arrow write Parquet unless told otherwise.
+
+Arrow's codec is as fast, but wants a call from Python for each page, and every such call gives Python's lock away and waits
+to get it back: two threads that decompress pages of 100 kB in this way are no faster than one.
+
+A block is its length and then pieces: bytes to be copied from here, or a length and a distance to be copied from what was
+already written. As in `parquet_values.py`, nothing is read or written outside of the given bytes, and what does not add up
+gives `BROKEN`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sundog.kernels.compile import kernel
+from sundog.kernels.parquet_values import BROKEN, load_up_to, varint
+from sundog.kernels.pointers import copy_bytes, load_u8, load_u64, store_u64
+
+SLACK = 16  # bytes that may be written behind a block, to copy short pieces by words
+
+
+@kernel
+def unpack_snappy(start: int, end: int, out: int, size: int) -> int:
+    """Write the block's `size` bytes to `out`, after which there are `SLACK` bytes more; 0 if it has as many."""
+    length, at = varint(start, end)
+    if at == BROKEN or length != np.uint64(size):
+        return BROKEN
+    to: Any = out
+    out_end = out + size
+    while at < end:
+        tag: Any = np.int64(load_u8(at))
+        kind = tag & 3
+        count: Any = (tag >> 2) + 1
+        at += 1
+        number_bytes = (max(count - 60, 0), 1, 2, 4)[kind]
+        if number_bytes > end - at:
+            return BROKEN
+        number: Any = np.int64(load_up_to(at, end) & ((np.uint64(1) << np.uint64(8 * number_bytes)) - np.uint64(1)))
+        at += number_bytes
+        if kind == 0:
+            if count > 60:
+                count = number + 1
+            if count > end - at or count > out_end - to:
+                return BROKEN
+            if count <= 16 and end - at >= 16:
+                store_u64(to, load_u64(at))
+                store_u64(to + 8, load_u64(at + 8))
+            else:
+                copy_bytes(to, at, count)
+            at += count
+        else:
+            if kind == 1:
+                count = ((tag >> 2) & 7) + 4
+                number |= (tag >> 5) << 8
+            if number == 0 or number > to - out or count > out_end - to:
+                return BROKEN
+            _repeat(to, number, count)
+        to += count
+    return 0 if to == out_end else BROKEN
+
+
+@kernel(inline=True)
+def _repeat(to: int, distance: int, count: int) -> None:
+    """Copy what was written `distance` bytes ago, which may overlap with what is written now."""
+    if distance >= 8:
+        store_u64(to, load_u64(to - distance))
+        store_u64(to + 8, load_u64(to + 8 - distance))
+        for at in range(16, count, 8):
+            store_u64(to + at, load_u64(to + at - distance))
+    else:
+        pattern = load_u64(to - distance) & ((np.uint64(1) << np.uint64(8 * distance)) - np.uint64(1))
+        filled = distance
+        while filled < 8:
+            pattern |= pattern << np.uint64(8 * filled)
+            filled *= 2
+        step = 8 - 8 % distance  # whole repetitions of the pattern in a word
+        for at in range(0, count, step):
+            store_u64(to + at, pattern)

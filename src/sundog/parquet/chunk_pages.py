@@ -1,0 +1,182 @@
+"""The pages of a column chunk, found and decompressed, for who decodes them himself.
+
+    chunk:   [dictionary][page of codes][page of codes][plain page] ...
+
+`text_pages.py` and `number_pages.py` do; `pages.py`, which only wants a few rows, leaves decoding to Arrow. What is not
+taken here is left to Arrow as well, which decodes or refuses it as always: other encodings and codecs than the ones that
+Spark and Arrow write, nested columns, and any page that does not add up. Nothing is read outside of the chunk's bytes.
+
+Parquet keeps no list of a chunk's pages: each has a header before it, which says how long it is. Headers are read once and
+then known, as long as the footer is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.kernels.open_pages import (
+    AS_STORED,
+    LEVELS_INSIDE,
+    PACKED,
+    PACKED_AT,
+    ROWS,
+    UNPACKED,
+    UNPACKED_AT,
+    open_pages,
+)
+from sundog.kernels.parquet_values import BLOCK_NUMBER, BROKEN, COUNT, IS_CODED, PAGE_FIELDS
+from sundog.kernels.snappy import SLACK
+from sundog.parquet.footer import Footer
+from sundog.parquet.pages import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_ENCODINGS, DICTIONARY_PAGE, chunk_start
+from sundog.parquet.thrift import Struct, ThriftError, read_struct
+
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD")
+_PLAIN, _PLAIN_DICTIONARY, _RLE = 0, 2, 3
+_NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
+_KNOWN_CHUNKS = 1 << 14  # of about 1 kB each
+
+Table = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+class Unusual(Exception):
+    """Something that Arrow should read."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkPages:
+    """Pages as `kernels/parquet_values.py` wants them, and the buffers that they lie in."""
+
+    rows: int
+    dictionary: Table  # a row like those of the pages; of no entries where there is none
+    pages: Table
+    valid: Bytes  # a byte for each row, or none at all where every row has a value
+    blocks: tuple[pa.Buffer, ...]
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether every row is the number of a dictionary entry."""
+        return bool(self.dictionary[COUNT]) and bool(self.pages[:, IS_CODED].all())
+
+    def validity(self) -> pa.Buffer | None:
+        """Which rows have a value, as Arrow wants it: a bit for each, or nothing where all have."""
+        return pa.py_buffer(np.packbits(self.valid, bitorder="little")) if len(self.valid) else None
+
+
+def read_pages(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int) -> ChunkPages:
+    """The pages of a column chunk. Raises Unusual where Arrow has to read it."""
+    chunk = _stored_chunk(footer, row_group, leaf)
+    source.seek(chunk.start)
+    data = source.read_buffer(chunk.size)
+    if data.size != chunk.size:
+        raise Unusual
+    stored = chunk.pages_in(data)
+    unpacked = pa.allocate_buffer(int(stored[:, UNPACKED].sum()) + SLACK)
+    if chunk.codec not in ("UNCOMPRESSED", "SNAPPY"):
+        _decompress(stored, data, chunk.codec, unpacked)
+    pages, valid = np.empty((len(stored), PAGE_FIELDS), np.int64), np.empty(chunk.rows, np.uint8)
+    missing = open_pages(stored, data.address, chunk.codec == "SNAPPY", unpacked.address, pages, valid)
+    check(missing)
+    blocks = (unpacked, data) if pages[:, BLOCK_NUMBER].any() else (unpacked,)
+    return ChunkPages(chunk.rows, pages[0], pages[1:], valid if missing else valid[:0], blocks)
+
+
+class _StoredChunk:
+    """Where a chunk is, and its pages in it."""
+
+    def __init__(self, footer: Footer, row_group: int, leaf: int) -> None:
+        column = footer.metadata.schema.column(leaf)
+        chunk = footer.metadata.row_group(row_group).column(leaf)
+        if column.max_repetition_level > 0 or column.max_definition_level > 1 or chunk.compression not in _CODECS:
+            raise Unusual
+        self.start, self.size = chunk_start(chunk), chunk.total_compressed_size
+        self.codec: str = chunk.compression
+        self.rows = int(footer.row_counts[row_group])
+        self._most = chunk.total_uncompressed_size
+        self._nullable = column.max_definition_level > 0
+        self._pages: Table | None = None
+
+    def pages_in(self, data: pa.Buffer) -> Table:
+        """As `kernels/open_pages.py` wants them. All of them are inside of the chunk, and have its rows."""
+        if self._pages is None:
+            try:
+                pages = self._find(memoryview(data).cast("B"))
+            except (ThriftError, KeyError, TypeError) as problem:
+                raise Unusual from problem
+            if (
+                pages[1:, ROWS].sum() != self.rows
+                or pages[:, UNPACKED].sum() > self._most
+                or (pages[:, PACKED] < 0).any()
+            ):
+                raise Unusual
+            self._pages = pages
+        return self._pages
+
+    def _find(self, data: memoryview) -> Table:
+        found = [_NO_DICTIONARY]
+        at = to = 0
+        while at < len(data):
+            header, body = read_struct(data, at)
+            page = self._page(header, body)
+            at = body + header[3][1]
+            if at > len(data) or min(page) < -1 or page[PACKED] < 0:
+                raise Unusual
+            if page[UNPACKED_AT] != AS_STORED:
+                page[UNPACKED_AT] = to
+                to += page[UNPACKED]
+            if header[1][1] == DICTIONARY_PAGE and len(found) == 1 and found[0] is _NO_DICTIONARY:
+                found[0] = page
+            else:
+                found.append(page)
+        return np.array(found, np.int64)
+
+    def _page(self, header: Struct, body: int) -> list[int]:
+        """A row of the table; UNPACKED_AT only tells whether the page is compressed."""
+        kind, unpacked, packed = (header[number][1] for number in (1, 2, 3))
+        compressed = self.codec != "UNCOMPRESSED"
+        levels = 0
+        if kind == DATA_PAGE_V2:
+            details: Struct = header[8][1]
+            rows, encoding, size, repetitions = (details[number][1] for number in (1, 4, 5, 6))
+            compressed = compressed and (7 not in details or details[7][1]) and packed > size
+            body, packed, unpacked = body + size, packed - size, unpacked - size
+            levels = size if self._nullable else 0
+            if repetitions or size < 0 or (self._nullable and rows and not size):
+                raise Unusual
+        elif kind in (DATA_PAGE, DICTIONARY_PAGE):
+            details = header[5 if kind == DATA_PAGE else 7][1]
+            rows, encoding = details[1][1], details[2][1]
+            if self._nullable and kind == DATA_PAGE:
+                levels = LEVELS_INSIDE
+                if details[3][1] != _RLE:
+                    raise Unusual
+        else:
+            raise Unusual
+        coded = kind != DICTIONARY_PAGE and encoding in DICTIONARY_ENCODINGS
+        if not coded and encoding != _PLAIN and not (kind == DICTIONARY_PAGE and encoding == _PLAIN_DICTIONARY):
+            raise Unusual
+        return [rows, coded, body, packed, 0 if compressed else AS_STORED, unpacked if compressed else 0, levels]
+
+
+@lru_cache(_KNOWN_CHUNKS)
+def _stored_chunk(footer: Footer, row_group: int, leaf: int) -> _StoredChunk:
+    return _StoredChunk(footer, row_group, leaf)
+
+
+def _decompress(stored: Table, data: pa.Buffer, codec: str, unpacked: pa.Buffer) -> None:
+    """The pages, to where `open_pages` expects them."""
+    decompress, room = pa.Codec(codec.lower()).decompress, memoryview(unpacked).cast("B")
+    for page in stored[stored[:, UNPACKED_AT] != AS_STORED].tolist():
+        bytes_of_page = decompress(data.slice(page[PACKED_AT], page[PACKED]), page[UNPACKED])
+        room[page[UNPACKED_AT] : page[UNPACKED_AT] + page[UNPACKED]] = memoryview(bytes_of_page).cast("B")
+
+
+def check(outcome: int) -> None:
+    """Raise Unusual if a kernel says that the bytes do not add up."""
+    if outcome == BROKEN:
+        raise Unusual

@@ -1,0 +1,213 @@
+"""Numbers decoded here must be what Arrow decodes, for every type, encoding, codec, page size and NULL; and a page that
+does not add up must be left to Arrow, never followed out of its bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.metrics import Metrics
+from sundog.parquet import reader as reader_module
+from sundog.parquet.file_schema import ColumnSource, FileSchemaProblem, resolve_columns
+from sundog.parquet.footer import read_footer
+from sundog.parquet.number_pages import read_numbers
+from sundog.parquet.reader import FileReader
+from sundog.parquet.relation import FileColumn, ReadOptions
+from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
+from tests.parquet.files import data_file, relation, write_file
+
+# As stored, and as the query wants it.
+TYPES = [
+    (pa.int8(), pa.int8()),
+    (pa.int16(), pa.int32()),
+    (pa.int32(), pa.int32()),
+    (pa.int32(), pa.int64()),
+    (pa.int32(), pa.float64()),
+    (pa.int64(), pa.int64()),
+    (pa.int64(), DAY_TIME_INTERVAL),
+    (pa.float32(), pa.float32()),
+    (pa.float32(), pa.float64()),
+    (pa.float64(), pa.float64()),
+    (pa.date32(), pa.date32()),
+    (TIMESTAMP, TIMESTAMP),
+    (TIMESTAMP_NTZ, TIMESTAMP_NTZ),
+]
+
+
+def source_of(path: Path, dtype: pa.DataType) -> ColumnSource:
+    footer = read_footer(data_file(path), ())
+    assert footer is not None
+    return resolve_columns(footer, [FileColumn("n", "n", dtype)], ReadOptions(datetime_rebase_mode="CORRECTED"))[0]
+
+
+def read(path: Path, dtype: pa.DataType, row_group: int = 0) -> pa.Array | None:
+    footer = read_footer(data_file(path), ())
+    assert footer is not None
+    with pa.OSFile(str(path)) as source:
+        return read_numbers(source, footer, row_group, source_of(path, dtype))
+
+
+def numbers(dtype: pa.DataType) -> st.SearchStrategy[Any]:
+    if pa.types.is_floating(dtype):
+        return st.one_of(st.sampled_from([0.0, -0.0, float("inf")]), st.floats(width=dtype.bit_width, allow_nan=False))
+    most = 1 << (dtype.bit_width - 1)
+    return st.one_of(st.integers(-5, 20), st.sampled_from([-most, most - 1]), st.integers(-most, most - 1))
+
+
+def column_of(values: list[Any], dtype: pa.DataType) -> pa.Array:
+    if pa.types.is_floating(dtype):
+        return pa.array(values, dtype)
+    return pa.array(values, pa.int32() if dtype.bit_width == 32 else pa.int64()).cast(dtype)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    data=st.data(),
+    types=st.sampled_from(TYPES),
+    repeat=st.integers(1, 40),
+    codec=st.sampled_from(["none", "snappy", "snappy", "gzip", "zstd"]),
+    version=st.sampled_from(["1.0", "2.0"]),
+    dictionary=st.booleans(),
+    dictionary_bytes=st.sampled_from([40, 400, 1 << 20]),
+    page_rows=st.sampled_from([16, 100, 10**6]),
+    required=st.booleans(),
+)
+def test_what_arrow_reads(
+    tmp_path_factory, data, types, repeat, codec, version, dictionary, dictionary_bytes, page_rows, required
+):
+    stored, wanted = types
+    values = data.draw(st.lists(numbers(stored) if required else st.one_of(numbers(stored), st.none()), min_size=2))
+    column = column_of(values * repeat, stored)
+    schema = pa.schema([pa.field("n", stored, nullable=not required)])
+    path = tmp_path_factory.mktemp("n") / "a.parquet"
+    table = pa.Table.from_arrays([column], schema=schema)
+    write_file(
+        path,
+        [table, table.slice(1, 7)],
+        compression=codec,
+        data_page_version=version,
+        use_dictionary=dictionary,
+        dictionary_pagesize_limit=dictionary_bytes,
+        max_rows_per_page=page_rows,
+        write_batch_size=8,
+        store_schema=False,
+    )
+    for row_group, expected in enumerate([column, column.slice(1, 7)]):
+        found = read(path, wanted, row_group)
+        assert found is not None
+        assert found.cast(wanted).equals(expected.cast(wanted))
+
+
+@pytest.mark.parametrize("spread", [1, 3, 200, 5000, 200_000])
+@pytest.mark.parametrize("missing", [0, 3])
+def test_codes_of_every_width(tmp_path, spread, missing):
+    """A row group of real size: pages of 20,000 rows, runs and bit-packed groups, a dictionary that is given up."""
+    values = np.random.default_rng(spread).integers(0, spread, 150_000)
+    values[1000:3000] = 0
+    column = pa.array(values, pa.int64(), mask=(values % 7 < missing))
+    path = write_file(tmp_path / "a.parquet", [pa.table({"n": column})])
+    assert read(path, pa.int64()).equals(column)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [
+        (pa.int32(), {"compression": "brotli"}),
+        (pa.int32(), {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}),
+        (pa.float64(), {"use_dictionary": False, "column_encoding": "BYTE_STREAM_SPLIT"}),
+        (pa.decimal128(9, 2), {"store_decimal_as_integer": True}),
+        (pa.bool_(), {}),
+        (pa.string(), {}),
+    ],
+)
+def test_what_is_unusual_is_left_to_arrow(tmp_path, dtype, options):
+    table = pa.table({"n": pa.array([1, 0, 1, None] * 50, pa.int8()).cast(dtype)})
+    assert read(write_file(tmp_path / "a.parquet", [table], **options), dtype) is None
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_numbers_that_do_not_fit_their_annotation_are_not_cut(tmp_path, dictionary):
+    """INT32 that says of itself to be 16 bits wide, with a number that is wider."""
+    table = pa.table({"n": pa.array([1, 12_345], pa.int16())})
+    path = write_file(tmp_path / "a.parquet", [table], compression="none", use_dictionary=dictionary)
+    narrow, wide = (number.to_bytes(4, "little") for number in (12_345, 70_000))
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(narrow, wide))
+    found = read(path, pa.int16())
+    assert found is None if dictionary else found.to_pylist() == [1, 70_000]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    data=st.data(),
+    dictionary=st.booleans(),
+    version=st.sampled_from(["1.0", "2.0"]),
+    codec=st.sampled_from(["none", "none", "snappy", "snappy", "gzip", "zstd"]),
+)
+def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, version, codec):
+    values = [None if number % 7 == 0 else number * 37 % 300 for number in range(400)]
+    path = tmp_path_factory.mktemp("n") / "a.parquet"
+    write_file(
+        path,
+        [pa.table({"n": pa.array(values, pa.int64())})],
+        compression=codec,
+        use_dictionary=dictionary,
+        dictionary_pagesize_limit=900,
+        max_rows_per_page=50,
+        write_batch_size=10,
+        data_page_version=version,
+    )
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(start, start + chunk.total_compressed_size - 1))
+        raw[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
+    path.write_bytes(bytes(raw))
+    found = read(path, pa.int64())
+    if found is not None:
+        found.validate(full=True)
+        assert len(found) == len(values)
+
+
+def test_a_file_that_ends_early_is_left_to_arrow(tmp_path):
+    path = write_file(tmp_path / "a.parquet", [pa.table({"n": pa.array(range(1000))})], compression="none")
+    footer, column = read_footer(data_file(path), ()), source_of(path, pa.int64())
+    assert footer is not None
+    path.write_bytes(path.read_bytes()[:30])
+    with pa.OSFile(str(path)) as source:
+        assert read_numbers(source, footer, 0, column) is None
+
+
+def test_more_pages_than_were_expected(tmp_path):
+    column = pa.array(range(5000), pa.int32())
+    path = write_file(
+        tmp_path / "a.parquet", [pa.table({"n": column})], max_rows_per_page=5, write_batch_size=5, use_dictionary=False
+    )
+    assert read(path, pa.int32()).equals(column)
+
+
+def test_dates_of_the_hybrid_calendar_are_still_refused(tmp_path):
+    """The check of dates is made on what was decoded, whoever decoded it."""
+    table = pa.table({"n": pa.array([0, -200_000], pa.int32()).cast(pa.date32())})
+    path = write_file(tmp_path / "a.parquet", [table], store_schema=False)
+    files = relation([path], table.schema, datetime_rebase_mode="LEGACY")
+    with FileReader.open(files, files.files[0], Metrics()) as opened, pytest.raises(FileSchemaProblem):
+        opened.read([0], ["n"])
+
+
+def test_the_reader_uses_it(tmp_path, monkeypatch):
+    path = write_file(tmp_path / "a.parquet", [pa.table({"n": pa.array(range(100))})])
+    files = relation([path], pa.schema([("n", pa.int64())]))
+    asked = []
+    monkeypatch.setattr(reader_module, "read_numbers", lambda *given: asked.append(given) or read_numbers(*given))
+    with FileReader.open(files, files.files[0], Metrics()) as opened:
+        assert opened.read([0], ["n"])[0].to_pylist() == list(range(100))
+    assert len(asked) == 1
