@@ -52,6 +52,7 @@ class TaskContext:
     metrics: Metrics = field(default_factory=Metrics)
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     cancelled: Event = field(default_factory=Event)
+    hints: set[str] = field(default_factory=set)  # what tasks of a stage tell each other; only speed may depend on it
     spill_root: str | None = None  # where scratch folders are made; None is the system's temporary folder
     _scratch: Path | None = None
 

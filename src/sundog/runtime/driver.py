@@ -51,10 +51,11 @@ class DriverRuntime(Runtime):
         cancelled = threading.Event()
         stage_metrics = Metrics()
         lock = threading.Lock()
+        hints: set[str] = set()
         start = perf_counter()
 
         def one(index: int) -> T:
-            context = TaskContext(index, Metrics(), MemoryBudget(self.task_memory_bytes), cancelled)
+            context = TaskContext(index, Metrics(), MemoryBudget(self.task_memory_bytes), cancelled, hints)
             try:
                 context.check_cancelled()
                 return task(index, context)

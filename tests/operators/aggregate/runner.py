@@ -49,7 +49,6 @@ def small_figures(setup: Setup) -> Iterator[None]:
             (inputs, "MOST_ROWS", setup.batch_rows),
             (inputs, "FEWEST_ROWS", min(inputs.FEWEST_ROWS, setup.batch_rows)),
             (skip_partial, "PROBE_ROWS", setup.probe_rows),
-            (first_phase, "PROBE_ROWS", setup.probe_rows),
             (skip_partial, "FIRST_PAUSE_ROWS", 4 * setup.probe_rows),
             (first_phase, "MOST_GROUPS", setup.table_groups),
             (grouping, "_BUCKET_BYTES", setup.bucket_bytes),
@@ -89,8 +88,9 @@ def run_phases(
         for phase in phases:
             partitions = phase.partitioner.partitions if phase.partitioner else len(inputs_of_tasks)
             outputs: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
+            hints: set[str] = set()
             for number, batches in enumerate(inputs_of_tasks):
-                context = TaskContext(number, memory=MemoryBudget(setup.memory))
+                context = TaskContext(number, memory=MemoryBudget(setup.memory), hints=hints)
                 context.spill_root = None if spill_root is None else str(spill_root)
                 try:
                     made = phase.operator.run(iter(batches), context)

@@ -12,6 +12,7 @@ import pytest
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.aggregate.skip_partial import PROBE_ROWS, SkipProbe
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
 from tests.operators.aggregate.runner import Setup, run_phases
 
@@ -99,6 +100,34 @@ def test_reduction_that_sets_in_late_is_noticed() -> None:
     batches = [*distinct_batches(100_000, 50_000), *[late] * 12]
     _, metrics = run_phases([KEY], [COUNT], [batches], Setup(probe_rows=10_000))
     assert metrics.get("partial_output_rows") < 300_000
+
+
+def test_tasks_tell_each_other_that_grouping_does_not_reduce() -> None:
+    """The second task gives up after an eighth of the first one's probe; the third one sees that its own rows do reduce."""
+    distinct = list(distinct_batches(100_000, 50_000))
+    few = pa.RecordBatch.from_arrays([pa.array(np.arange(50_000) % 10)] * 2, names=["k", "x"])
+    _, alone = run_phases([KEY], [COUNT], [distinct], Setup(probe_rows=16_000))
+    _, metrics = run_phases([KEY], [COUNT], [distinct, distinct, [few] * 2], Setup(probe_rows=16_000))
+    assert alone.get("partial_aggregation_skipped") == 100_000
+    assert metrics.get("partial_aggregation_skipped") == 200_000
+    assert metrics.get("partial_output_rows") == 200_010
+
+
+def test_a_hint_makes_the_probe_short() -> None:
+    hints: set[str] = set()
+    first = SkipProbe(0.5, hints)
+    first.grouped(PROBE_ROWS - 1, PROBE_ROWS - 1, cheap=False)
+    assert not first.skipping
+    first.grouped(1, 1, cheap=False)
+    assert first.skipping
+    second = SkipProbe(0.5, hints)
+    assert second.probing
+    second.grouped(PROBE_ROWS // 8, PROBE_ROWS // 8, cheap=False)
+    assert second.skipping
+    third = SkipProbe(0.5, hints)
+    third.grouped(PROBE_ROWS // 8, 10, cheap=False)
+    assert not third.skipping
+    assert third.window == PROBE_ROWS
 
 
 def test_ungrouped_rows_are_combined_before_a_real_exchange() -> None:

@@ -22,7 +22,7 @@ from sundog.operators.aggregate.grouping import SAMPLE_LEVEL, merge_chunks, samp
 from sundog.operators.aggregate.inputs import Rows
 from sundog.operators.aggregate.merging import merge_in_parts
 from sundog.operators.aggregate.pending import Pending
-from sundog.operators.aggregate.skip_partial import PROBE_ROWS, SkipProbe
+from sundog.operators.aggregate.skip_partial import SkipProbe
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 
@@ -38,7 +38,7 @@ class FirstPhase:
         self._layout = layout
         self._context = context
         self._running = RunningGroups(layout, context)
-        self._probe = SkipProbe(skip_ratio)
+        self._probe = SkipProbe(skip_ratio, context.hints)
         self._probed: list[Rows] = []
         self._singles = layout.accumulators()
         self._combine_rows = combine_rows
@@ -46,9 +46,10 @@ class FirstPhase:
 
     def take_in(self, rows: Rows) -> Iterator[Chunk]:
         self._context.metrics.add("partial_input_rows", rows.length)
-        while self._layout.keys and self._probe.probing and rows.length > PROBE_ROWS:
-            yield from self._take(rows.slice(0, PROBE_ROWS))
-            rows = rows.slice(PROBE_ROWS, rows.length)
+        while self._layout.keys and self._probe.probing and rows.length > self._probe.window:
+            window = self._probe.window
+            yield from self._take(rows.slice(0, window))
+            rows = rows.slice(window, rows.length)
         yield from self._take(rows)
         if self._context.memory.exceeded and self._running.count + self._passing.rows:
             self._context.metrics.add("early_emits")

@@ -6,6 +6,9 @@ the share of new groups among the rows of a window. The first window says little
 (100 000 keys look like a million then), unless nearly all of its rows are new. After any later window a share above
 `skip_ratio` ends grouping for a while; the while doubles each time, so that data which never reduces is hardly looked
 at, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
+
+Tasks that run in one process tell each other: where grouping did not pay for one of them, the next ones look at an eighth of
+a window only before they believe it.
 """
 
 from __future__ import annotations
@@ -16,16 +19,25 @@ PROBE_ROWS = 1 << 16
 FIRST_PAUSE_ROWS = 1 << 20
 HOPELESS_RATIO = 0.9
 CHEAP_SKIP_RATIO = 0.8
+_DOES_NOT_REDUCE = "grouping before the exchange does not reduce"
 
 
 @dataclass
 class SkipProbe:
+    """`hints` are shared by the tasks of a stage that run in this process."""
+
     skip_ratio: float
+    hints: set[str] = field(default_factory=set)
     _left: int = 0
     _pause: int = field(default_factory=lambda: FIRST_PAUSE_ROWS)
     _rows: int = 0
     _new: int = 0
     _windows: int = 0
+
+    def __post_init__(self) -> None:
+        self.window = PROBE_ROWS
+        if _DOES_NOT_REDUCE in self.hints:
+            self.window, self._windows = max(PROBE_ROWS // 8, 1), 1
 
     @property
     def skipping(self) -> bool:
@@ -46,8 +58,9 @@ class SkipProbe:
         """So many rows have founded so many groups. Grouping that was `cheap` pays also where it reduces little."""
         self._rows += rows
         self._new += new
-        if self._rows < PROBE_ROWS:
+        if self._rows < self.window:
             return
+        self.window = PROBE_ROWS
         share = self._new / self._rows
         self._rows = self._new = 0
         self._windows += 1
@@ -55,5 +68,6 @@ class SkipProbe:
         if share > (HOPELESS_RATIO if self._windows == 1 else limit):
             self._left = self._pause
             self._pause *= 2
+            self.hints.add(_DOES_NOT_REDUCE)
         elif self._windows > 1:
             self._pause = FIRST_PAUSE_ROWS
