@@ -81,3 +81,10 @@ SELECT d, count(*) c FROM events GROUP BY d ORDER BY d DESC;
 -- expect: accelerated
 -- ordered: yes
 SELECT id, max(wide) w FROM nothing GROUP BY id ORDER BY id;
+-- expect: accelerated
+SELECT sum(small) a, sum(small + 1) b, sum(small + 2) c, sum(3 + small) d, sum(small - 4) e, sum(tiny + 5) f, sum(tiny + 6) g,
+  sum(small + 7) FILTER (WHERE flag) h, sum(small + 8) FILTER (WHERE flag) i, count(small) n FROM events;
+-- expect: accelerated
+SELECT grp, sum(small + 1) + 10 a, sum(small + 2) b, max(small + 2) c FROM events GROUP BY grp HAVING sum(small + 3) > 0;
+-- expect: accelerated
+SELECT sum(small + 1) a, sum(small + 2) b FROM nothing

@@ -106,13 +106,14 @@ class _StoredChunk:
         if self._pages is None:
             try:
                 pages = self._find(memoryview(data).cast("B"))
-            except (ThriftError, KeyError, TypeError) as problem:
+            except (
+                ThriftError,
+                LookupError,
+                TypeError,
+                OverflowError,
+            ) as problem:  # no page header, or one of a new kind
                 raise Unusual from problem
-            if (
-                pages[1:, ROWS].sum() != self.rows
-                or pages[:, UNPACKED].sum() > self._most
-                or (pages[:, PACKED] < 0).any()
-            ):
+            if pages[1:, ROWS].sum() != self.rows or pages[:, UNPACKED].sum() > self._most:
                 raise Unusual
             self._pages = pages
         return self._pages
@@ -124,7 +125,7 @@ class _StoredChunk:
             header, body = read_struct(data, at)
             page = self._page(header, body)
             at = body + header[3][1]
-            if at > len(data) or min(page) < -1 or page[PACKED] < 0:
+            if at > len(data) or min(page[ROWS], page[PACKED], page[UNPACKED]) < 0:
                 raise Unusual
             if page[UNPACKED_AT] != AS_STORED:
                 page[UNPACKED_AT] = to

@@ -23,6 +23,7 @@ from sundog.parquet.chunk_pages import ChunkPages, Unusual, check, read_pages
 from sundog.parquet.footer import Footer
 
 _BYTES_OF_A_LENGTH = 4
+_LARGEST_BLOCK = (1 << 31) - 1  # bytes that a view can point into
 
 Views = npt.NDArray[np.int64]
 
@@ -34,6 +35,8 @@ def read_text(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, 
     view = pa.string_view() if pa.types.is_string(dtype) else pa.binary_view()
     try:
         chunk = read_pages(source, footer, row_group, leaf)
+        if max(block.size for block in chunk.blocks) > _LARGEST_BLOCK:
+            return None
         return _dictionary(chunk, view) if chunk.is_coded else _views(chunk, view)
     except (Unusual, pa.ArrowException, OSError):
         return None
