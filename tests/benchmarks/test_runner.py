@@ -53,7 +53,7 @@ def fake(tmp_path: Path) -> Callable[[str], str]:
         preamble = f"""\
             #!{sys.executable}
             import json, os, sys, time
-            job = json.loads(sys.stdin.read())
+            job = json.loads(sys.stdin.readline())
             names = [case["name"] for case in job["cases"]]
             def send(kind, **values):
                 print(json.dumps({{"kind": kind, "values": values}}), flush=True)
@@ -136,6 +136,41 @@ def test_a_crash_costs_one_case(bench: Bench, fake: Callable[[str], str]) -> Non
     results, _ = bench(["clickbench/q0[012]"], ["sail"], pythons={"sail": python})
     assert [m.status for m in results.measurements] == [Status.OK, Status.FAILED, Status.OK]
     assert results.measurements[1].note == "the process ended: out of memory"
+
+
+def test_in_turns_a_case_goes_round_before_the_next(bench: Bench, fake: Callable[[str], str], tmp_path: Path) -> None:
+    """Engines wait for each other: nobody measures while another one does. One of them crashes on the way."""
+    log = tmp_path / "log"
+    python = fake(
+        f"""
+        def note(text):
+            with open({str(log)!r}, "a") as file:
+                file.write(f"{{text}} {{job['engine']}} {{name[-1]}}\\n")
+        send("ready", versions={{"fake": "1"}})
+        for name in names:
+            sys.stdin.readline()
+            note("begin")
+            send("start", case=name)
+            time.sleep(0.05)
+            note("end")
+            if job["engine"] == "duckdb" and name.endswith("q01"):
+                os._exit(9)
+            done(name)
+        """
+    )
+    engines = ["sail", "duckdb", "polars"]
+    results, _ = bench(["clickbench/q0[012]"], engines, pythons=dict.fromkeys(engines, python), in_turns=True)
+    expected = [f"{what} {engine} {case}" for case in "012" for engine in engines for what in ("begin", "end")]
+    assert log.read_text().splitlines() == expected
+    assert [(m.engine, m.case[-1]) for m in results.measurements] == [(e, case) for e in engines for case in "012"]
+    assert [m.status for m in results.measurements].count(Status.FAILED) == 1
+
+
+def test_in_turns_with_a_process_for_each_case(bench: Bench, fake: Callable[[str], str]) -> None:
+    python = fake('send("unavailable", why="pysail is not installed")')
+    results, _ = bench(["clickbench/q0[01]"], ["sail", "decode"], pythons={"sail": python}, in_turns=True, isolate=True)
+    assert results.unavailable == {"sail": "pysail is not installed"}
+    assert [m.status for m in results.measurements] == [Status.OK, Status.OK]
 
 
 def test_an_interrupt_keeps_what_was_measured(hits: Path) -> None:

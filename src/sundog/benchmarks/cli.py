@@ -153,6 +153,7 @@ def bench_command(
     enough: Annotated[float, typer.Option(help="No further run of a case after so many seconds.")] = 60,
     timeout: Annotated[float, typer.Option(help="Give a case up after so many seconds.")] = 600,
     isolate: Annotated[bool, typer.Option(help="A new process for each case.")] = False,
+    in_turns: Annotated[bool, typer.Option(help="Each case on all engines before the next one.")] = False,
     large: Annotated[bool, typer.Option(help="Also the cases that need much disk and time.")] = False,
     json_file: Annotated[
         Path | None,
@@ -188,6 +189,7 @@ def bench_command(
         enough_seconds=enough,
         timeout_seconds=timeout,
         isolate=isolate,
+        in_turns=in_turns,
         pythons=_pairs(python, "--python"),
     )
     folders = _folders(

@@ -1,10 +1,12 @@
-"""What the runner tells a measuring process, and what comes back line by line."""
+"""What the runner tells a measuring process (its job, then when to begin each case), and what comes back line by line."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 from typing import Any
+
+NEXT_CASE = "next"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 An engine in a process of its own has its own memory peak, its own warm or cold state, and cannot take others down: one
 that runs over the time limit is ended and started again for the cases after it.
+
+A machine that is shared with others changes its speed within minutes. Engines that run all of their cases one after the
+other may then meet different machines; `in_turns` all of them are started, and each case goes round.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,7 +30,7 @@ import sundog
 from sundog.benchmarks.agree import difference
 from sundog.benchmarks.cases.model import Case, DataRef
 from sundog.benchmarks.data.catalog import find_data_set
-from sundog.benchmarks.job import CaseJob, Job, Message
+from sundog.benchmarks.job import NEXT_CASE, CaseJob, Job, Message
 from sundog.benchmarks.processes import PeakMemory, process_tree
 from sundog.benchmarks.results import Measurement, Results, Status
 from sundog.machine import usable_cores, usable_memory_bytes
@@ -37,6 +40,7 @@ Folders = Mapping[DataRef, Path]
 _START_SECONDS = 180
 _END_SECONDS = 20
 _STDERR_LINES = 3
+_THE_END = object()
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Settings:
     timeout_seconds: float = 600
     isolate: bool = False
     """A new process for each case: honest memory peaks and first runs, at the price of a start for each."""
+    in_turns: bool = False
+    """Each case on all engines before the next one, at the price of the memory of all of them."""
     pythons: Mapping[str, str] = field(default_factory=dict)
     """Another interpreter for an engine whose packages do not go with ours."""
 
@@ -67,9 +73,9 @@ Listener = Callable[[Update], None]
 def run_benchmark(
     cases: list[Case], engines: list[str], folders: Folders, settings: Settings, command: str, listen: Listener
 ) -> Results:
-    """Measure every case on every engine, one engine after the other, and check that they agree.
+    """Measure every case on every engine, one engine after the other or in turns, and check that they agree.
 
-    An interrupt ends the engine that is running and gives what was measured until then.
+    An interrupt ends the engines that are running and gives what was measured until then.
     """
     sessions: list[_EngineSession] = []
     interrupted = False
@@ -80,13 +86,15 @@ def run_benchmark(
             for engine in engines
         }
         try:
-            for engine in engines:
-                for batch in [[case] for case in cases] if settings.isolate else [cases]:
-                    session = _EngineSession(engine, batch, folders, answers, settings, Path(scratch), listen)
-                    sessions.append(session)
-                    session.run()
-                    if session.unavailable:
-                        break
+            for together in _together(cases, engines, settings):
+                missing = {session.engine for session in sessions if session.unavailable}
+                started = [
+                    _EngineSession(engine, batch, folders, answers, settings, Path(scratch), listen)
+                    for engine, batch in together
+                    if engine not in missing
+                ]
+                sessions += started
+                _run_in_turns(started)
         except KeyboardInterrupt:
             interrupted = True
         measured = [measurement for session in sessions for measurement in session.measurements]
@@ -97,7 +105,7 @@ def run_benchmark(
         machine=machine(settings.cores),
         settings={
             name: getattr(settings, name)
-            for name in ("cores", "warmup", "repeat", "enough_seconds", "timeout_seconds", "isolate")
+            for name in ("cores", "warmup", "repeat", "enough_seconds", "timeout_seconds", "isolate", "in_turns")
         },
         versions={session.engine: session.versions for session in sessions if session.versions},
         data={_label(ref): folder.name for ref, folder in folders.items()},
@@ -105,6 +113,25 @@ def run_benchmark(
         interrupted=interrupted,
         measurements=measurements,
     )
+
+
+def _together(cases: list[Case], engines: list[str], settings: Settings) -> Iterator[list[tuple[str, list[Case]]]]:
+    """Which engines run at the same time, in turns, and with which cases."""
+    batches = [[case] for case in cases] if settings.isolate else [cases]
+    if settings.in_turns:
+        yield from ([(engine, batch) for engine in engines] for batch in batches)
+    else:
+        yield from ([(engine, batch)] for engine in engines for batch in batches)
+
+
+def _run_in_turns(sessions: list[_EngineSession]) -> None:
+    running = [session.steps() for session in sessions]
+    try:
+        while running:
+            running = [steps for steps in running if next(steps, _THE_END) is not _THE_END]
+    finally:
+        for steps in running:
+            steps.close()
 
 
 def machine(cores: int) -> dict[str, object]:
@@ -151,14 +178,15 @@ class _EngineSession:
         self.unavailable: str | None = None
         self.measurements: list[Measurement] = []
 
-    def run(self) -> None:
+    def steps(self) -> Generator[None]:
+        """Start the engine, then measure one case with each step. Between steps it is idle."""
         while self._waiting and self.unavailable is None:
             before = len(self._waiting)
-            self._run_process()
+            yield from self._run_process()
             if len(self._waiting) == before and self.unavailable is None:
                 self.unavailable = "the process ended without measuring anything"
 
-    def _run_process(self) -> None:
+    def _run_process(self) -> Generator[None]:
         stderr_path = self._scratch / f"{self.engine}.stderr"
         self._listen(Update(self.engine, None))
         with stderr_path.open("w") as stderr:
@@ -172,23 +200,20 @@ class _EngineSession:
                 start_new_session=True,
             )
             try:
-                self._converse(process, stderr_path)
+                yield from self._converse(process, stderr_path)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0 if self._hangs else _END_SECONDS)
             finally:
                 _end(process)
 
-    def _converse(self, process: subprocess.Popen[str], stderr_path: Path) -> None:
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(self._job().to_json())
-            process.stdin.close()
+    def _converse(self, process: subprocess.Popen[str], stderr_path: Path) -> Generator[None]:
+        _tell(process, self._job().to_json())
         with ExitStack() as watching:
-            self._follow(process, _messages(process), watching, stderr_path)
+            yield from self._follow(process, _messages(process), watching, stderr_path)
 
     def _follow(
         self, process: subprocess.Popen[str], messages: Queue[Message | None], watching: ExitStack, stderr_path: Path
-    ) -> None:
+    ) -> Generator[None]:
         """Take in what the process says of its cases, until it says no more. `watching` ends what watches it, at any end."""
         current: str | None = None
         memory: PeakMemory | None = None
@@ -203,7 +228,6 @@ class _EngineSession:
                 if (ending := self._ending(current, stderr_path)) is not None:
                     self._finish(ending)
                 return
-            deadline = monotonic() + self._settings.timeout_seconds
             match message.kind:
                 case "unavailable":
                     self.unavailable = message.values["why"]
@@ -221,6 +245,10 @@ class _EngineSession:
                     measured = _measurement(current, self.engine, message, memory)
                     current = memory = None
                     self._finish(measured)
+            if current is None and self._waiting and self.unavailable is None:
+                yield
+                _tell(process, NEXT_CASE)
+            deadline = monotonic() + self._settings.timeout_seconds
 
     def _ending(self, current: str | None, stderr_path: Path) -> Measurement | None:
         """What the end of the messages means: a time-out or crash in a case, a failed start, or simply the end."""
@@ -274,6 +302,13 @@ class _EngineSession:
         if not link.exists():
             link.symlink_to(Path(sundog.__file__).parent, target_is_directory=True)
         return folder
+
+
+def _tell(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
 
 
 def _messages(process: subprocess.Popen[str]) -> Queue[Message | None]:

@@ -1,6 +1,6 @@
 """The process that holds one engine and measures it: job on stdin, messages on stdout, the runner's id as argument.
 
-Whatever an engine prints goes to stderr, so that nothing but messages reaches the runner. A case that fails does not stop
+Each case waits for a line that says so: the runner may let other engines run in between. Whatever an engine prints goes to stderr, so that nothing but messages reaches the runner. A case that fails does not stop
 the ones after it.
 """
 
@@ -36,7 +36,7 @@ _MOST_SHORT_RUNS = 25
 def main() -> None:
     _end_with_the_runner(int(sys.argv[1]))
     send = _claim_stdout()
-    job = Job.from_json(sys.stdin.read())
+    job = Job.from_json(sys.stdin.readline())
     _keep_to_cores(job.cores)
     spec = find_engine(job.engine)
     try:
@@ -47,6 +47,7 @@ def main() -> None:
     send("ready", {"versions": engine.versions()})
     for case_job in job.cases:
         case = find_case(case_job.name)
+        sys.stdin.readline()
         send("start", {"case": case.name})
         try:
             if spec.family in case.unsupported:
