@@ -37,7 +37,7 @@ Bench = Callable[..., tuple[Results, list[Update]]]
 def bench(hits: Path) -> Bench:
     def run(patterns: list[str], engines: list[str], **settings: object) -> tuple[Results, list[Update]]:
         updates: list[Update] = []
-        chosen = Settings(cores=1, warmup=0, **{"repeat": 2, "timeout_seconds": 60.0, **settings})  # type: ignore[arg-type]
+        chosen = Settings(cores=1, warmup=0, **{"repeat": 2, "timeout_seconds": 60.0, "settle_seconds": 0, **settings})  # type: ignore[arg-type]
         folders = {DataRef("hits"): hits}
         return run_benchmark(select(patterns), engines, folders, chosen, "test", updates.append), updates
 

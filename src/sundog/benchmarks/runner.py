@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from time import monotonic
+from time import monotonic, sleep
 
 import pyarrow as pa
 
@@ -54,6 +54,8 @@ class Settings:
     """A new process for each case: honest memory peaks and first runs, at the price of a start for each."""
     in_turns: bool = False
     """Each case on all engines before the next one, at the price of the memory of all of them."""
+    settle_seconds: float = 2
+    """In turns: idle before each engine's turn, for a JVM goes on compiling and collecting after its own."""
     pythons: Mapping[str, str] = field(default_factory=dict)
     """Another interpreter for an engine whose packages do not go with ours."""
 
@@ -94,7 +96,7 @@ def run_benchmark(
                     if engine not in missing
                 ]
                 sessions += started
-                _run_in_turns(started)
+                _run_in_turns(started, settings.settle_seconds if len(started) > 1 else 0)
         except KeyboardInterrupt:
             interrupted = True
         measured = [measurement for session in sessions for measurement in session.measurements]
@@ -124,11 +126,16 @@ def _together(cases: list[Case], engines: list[str], settings: Settings) -> Iter
         yield from ([(engine, batch)] for engine in engines for batch in batches)
 
 
-def _run_in_turns(sessions: list[_EngineSession]) -> None:
+def _run_in_turns(sessions: list[_EngineSession], settle_seconds: float) -> None:
     running = [session.steps() for session in sessions]
+
+    def goes_on(steps: Generator[None]) -> bool:
+        sleep(settle_seconds)
+        return next(steps, _THE_END) is not _THE_END
+
     try:
         while running:
-            running = [steps for steps in running if next(steps, _THE_END) is not _THE_END]
+            running = [steps for steps in running if goes_on(steps)]
     finally:
         for steps in running:
             steps.close()
