@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hypothesis import strategies as st
 
+from sundog.parquet.footer import Footer, read_footer
 from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
 
 
@@ -30,6 +32,23 @@ def cut(table: pa.Table, rows: int) -> list[pa.Table]:
 def data_file(path: Path | str, values: tuple[Any, ...] = ()) -> DataFile:
     status = os.stat(path)
     return DataFile(str(path), status.st_size, status.st_mtime_ns // 1_000_000, values)
+
+
+def footer_of(path: Path) -> Footer:
+    footer = read_footer(data_file(path), ())
+    assert footer is not None
+    return footer
+
+
+def damage(path: Path, data: st.DataObject) -> None:
+    """Change a few bytes of the first column chunk."""
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(start, start + chunk.total_compressed_size - 1))
+        raw[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
+    path.write_bytes(bytes(raw))
 
 
 def relation(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,12 +15,11 @@ from hypothesis import strategies as st
 from sundog.metrics import Metrics
 from sundog.parquet import reader as reader_module
 from sundog.parquet.file_schema import ColumnSource, FileSchemaProblem, resolve_columns
-from sundog.parquet.footer import read_footer
 from sundog.parquet.number_pages import read_numbers
 from sundog.parquet.reader import FileReader
 from sundog.parquet.relation import FileColumn, ReadOptions
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
-from tests.parquet.files import data_file, relation, write_file
+from tests.parquet.files import damage, footer_of, relation, write_file
 
 # As stored, and as the query wants it.
 TYPES = [
@@ -42,16 +40,14 @@ TYPES = [
 
 
 def source_of(path: Path, dtype: pa.DataType) -> ColumnSource:
-    footer = read_footer(data_file(path), ())
-    assert footer is not None
-    return resolve_columns(footer, [FileColumn("n", "n", dtype)], ReadOptions(datetime_rebase_mode="CORRECTED"))[0]
+    return resolve_columns(
+        footer_of(path), [FileColumn("n", "n", dtype)], ReadOptions(datetime_rebase_mode="CORRECTED")
+    )[0]
 
 
 def read(path: Path, dtype: pa.DataType, row_group: int = 0) -> pa.Array | None:
-    footer = read_footer(data_file(path), ())
-    assert footer is not None
     with pa.OSFile(str(path)) as source:
-        return read_numbers(source, footer, row_group, source_of(path, dtype))
+        return read_numbers(source, footer_of(path), row_group, source_of(path, dtype))
 
 
 def numbers(dtype: pa.DataType) -> st.SearchStrategy[Any]:
@@ -132,6 +128,14 @@ def test_what_is_unusual_is_left_to_arrow(tmp_path, dtype, options):
     assert read(write_file(tmp_path / "a.parquet", [table], **options), dtype) is None
 
 
+def test_encodings_that_are_arrows_are_not_read_for_nothing(tmp_path):
+    options = {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}
+    path = write_file(tmp_path / "a.parquet", [pa.table({"n": pa.array(range(100), pa.int32())})], **options)
+    source = pa.OSFile(str(path))
+    source.close()  # whoever reads raises
+    assert read_numbers(source, footer_of(path), 0, source_of(path, pa.int32())) is None
+
+
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_numbers_that_do_not_fit_their_annotation_are_not_cut(tmp_path, dictionary):
     """INT32 that says of itself to be 16 bits wide, with a number that is wider."""
@@ -164,13 +168,7 @@ def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, ver
         write_batch_size=10,
         data_page_version=version,
     )
-    chunk = pq.read_metadata(path).row_group(0).column(0)
-    start = chunk.dictionary_page_offset or chunk.data_page_offset
-    raw = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(start, start + chunk.total_compressed_size - 1))
-        raw[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
-    path.write_bytes(bytes(raw))
+    damage(path, data)
     found = read(path, pa.int64())
     if found is not None:
         found.validate(full=True)
@@ -179,14 +177,13 @@ def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, ver
 
 def test_a_file_that_ends_early_is_left_to_arrow(tmp_path):
     path = write_file(tmp_path / "a.parquet", [pa.table({"n": pa.array(range(1000))})], compression="none")
-    footer, column = read_footer(data_file(path), ()), source_of(path, pa.int64())
-    assert footer is not None
+    footer, column = footer_of(path), source_of(path, pa.int64())
     path.write_bytes(path.read_bytes()[:30])
     with pa.OSFile(str(path)) as source:
         assert read_numbers(source, footer, 0, column) is None
 
 
-def test_more_pages_than_were_expected(tmp_path):
+def test_very_many_pages(tmp_path):
     column = pa.array(range(5000), pa.int32())
     path = write_file(
         tmp_path / "a.parquet", [pa.table({"n": column})], max_rows_per_page=5, write_batch_size=5, use_dictionary=False

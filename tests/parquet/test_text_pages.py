@@ -12,21 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.operators.aggregate.vectors import from_arrow, to_arrow
-from sundog.parquet.footer import Footer, read_footer
 from sundog.parquet.text_pages import read_text
-from tests.parquet.files import data_file, write_file
+from tests.parquet.files import damage, footer_of, write_file
 
 TEXTS = st.one_of(
     st.sampled_from(["", "a", "tenor", "twelve bytes", "thirteen byte", "https://example.org/a/rather/long/path?x=1"]),
     st.text(max_size=20),
     st.integers(0, 40).map(lambda number: "x" * number),
 )
-
-
-def footer_of(path: Path) -> Footer:
-    footer = read_footer(data_file(path), ())
-    assert footer is not None
-    return footer
 
 
 def read(path: Path, row_group: int = 0, dtype: pa.DataType | None = None) -> pa.Array | None:
@@ -121,13 +114,7 @@ def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, ver
         write_batch_size=10,
         data_page_version=version,
     )
-    chunk = pq.read_metadata(path).row_group(0).column(0)
-    start = chunk.dictionary_page_offset or chunk.data_page_offset
-    raw = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(start, start + chunk.total_compressed_size - 1))
-        raw[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
-    path.write_bytes(bytes(raw))
+    damage(path, data)
     found = read(path, dtype=pa.binary())
     if found is not None:
         assert len(plain(found)) == len(values)

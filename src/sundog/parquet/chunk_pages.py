@@ -7,7 +7,7 @@ taken here is left to Arrow as well, which decodes or refuses it as always: othe
 Spark and Arrow write, nested columns, and any page that does not add up. Nothing is read outside of the chunk's bytes.
 
 Parquet keeps no list of a chunk's pages: each has a header before it, which says how long it is. Headers are read once and
-then known, as long as the footer is.
+then known; not with the footer, which keeps what it knows as long as it lives, but for as many chunks as take 16 MB or so.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from sundog.parquet.pages import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_ENCODINGS, 
 from sundog.parquet.thrift import Struct, ThriftError, read_struct
 
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD")
+_ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}  # of values, and of levels
 _PLAIN, _PLAIN_DICTIONARY, _RLE = 0, 2, 3
 _NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
 _KNOWN_CHUNKS = 1 << 14  # of about 1 kB each
@@ -92,8 +93,10 @@ class _StoredChunk:
     def __init__(self, footer: Footer, row_group: int, leaf: int) -> None:
         column = footer.metadata.schema.column(leaf)
         chunk = footer.metadata.row_group(row_group).column(leaf)
-        if column.max_repetition_level > 0 or column.max_definition_level > 1 or chunk.compression not in _CODECS:
+        if column.max_repetition_level > 0 or column.max_definition_level > 1:
             raise Unusual
+        if chunk.compression not in _CODECS or not _ENCODINGS.issuperset(chunk.encodings):
+            raise Unusual  # before a byte is read, which Arrow would read again
         self.start, self.size = chunk_start(chunk), chunk.total_compressed_size
         self.codec: str = chunk.compression
         self.rows = int(footer.row_counts[row_group])
@@ -106,13 +109,8 @@ class _StoredChunk:
         if self._pages is None:
             try:
                 pages = self._find(memoryview(data).cast("B"))
-            except (
-                ThriftError,
-                LookupError,
-                TypeError,
-                OverflowError,
-            ) as problem:  # no page header, or one of a new kind
-                raise Unusual from problem
+            except (ThriftError, LookupError, TypeError, OverflowError) as problem:
+                raise Unusual from problem  # no page header, or one of a new kind
             if pages[1:, ROWS].sum() != self.rows or pages[:, UNPACKED].sum() > self._most:
                 raise Unusual
             self._pages = pages
