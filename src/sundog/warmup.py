@@ -68,8 +68,10 @@ def _decode() -> None:
         pq.write_table(pa.Table.from_batches([_rows()]), stored, use_dictionary=use_dictionary, store_schema=False)
         source = pa.BufferReader(stored.getvalue())
         footer = Footer("", (), pq.read_metadata(source))
-        for leaf, field in enumerate(_rows().schema):
-            read_numbers(source, footer, 0, ColumnSource(field.name, field.type, leaf, Reading.AS_IS))
+        fields = list(enumerate(_rows().schema))
+        columns = [ColumnSource(field.name, field.type, leaf, Reading.AS_IS) for leaf, field in fields]
+        read_numbers(source, footer, [0], columns)
+        for leaf, field in fields:
             read_text(source, footer, 0, leaf, field.type)
 
 

@@ -103,14 +103,17 @@ def test_no_columns_still_have_rows(files):
 def test_small_row_groups_are_read_together_and_large_ones_apart(files, monkeypatch):
     assert len(read(files, ("x",), tasks=1)) == 2
     monkeypatch.setattr(scan_module, "_RUN_ROWS", 150)
-    assert len(read(files, ("x",), tasks=1)) == 10
+    monkeypatch.setattr(scan_module, "_RUN_ROWS_OF_NUMBERS", 250)
+    assert len(read(files, ("x", "s"), tasks=1)) == 10
+    assert len(read(files, ("x", "y"), tasks=1)) == 5
 
 
 @pytest.mark.parametrize("size", [1, 2000])
 def test_huge_row_groups_come_in_pieces(files, monkeypatch, size):
     from sundog.parquet import reader
 
-    monkeypatch.setattr(scan_module, "_RUN_ROWS", 1)
+    for most_rows in ("_RUN_ROWS", "_RUN_ROWS_OF_NUMBERS"):
+        monkeypatch.setattr(scan_module, most_rows, 1)
     monkeypatch.setattr(scan_module, "_RUN_BYTES", size)
     monkeypatch.setattr(reader.FileReader.pieces, "__defaults__", (size,))
     assert rows_of(read(files, ("s", "x")), "x") == list(range(1000))

@@ -3,6 +3,7 @@ does not add up must be left to Arrow, never followed out of its bytes."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,15 @@ def source_of(path: Path, dtype: pa.DataType) -> ColumnSource:
     )[0]
 
 
-def read(path: Path, dtype: pa.DataType, row_group: int = 0) -> pa.Array | None:
+def read(path: Path, dtype: pa.DataType, *row_groups: int) -> pa.Array | None:
+    """The column, read by Arrow's file and by the kernel itself, which it can when the pages are known."""
+    given = footer_of(path), row_groups or (0,), [source_of(path, dtype)]
+    by_arrow = read_numbers(pa.BufferReader(path.read_bytes()), *given).get("n")
     with pa.OSFile(str(path)) as source:
-        return read_numbers(source, footer_of(path), row_group, source_of(path, dtype))
+        by_kernel = read_numbers(source, *given).get("n")
+    assert (by_arrow is None) == (by_kernel is None)
+    assert by_arrow is None or by_arrow.equals(by_kernel)
+    return by_kernel
 
 
 def numbers(dtype: pa.DataType) -> st.SearchStrategy[Any]:
@@ -95,10 +102,11 @@ def test_what_arrow_reads(
         write_batch_size=8,
         store_schema=False,
     )
-    for row_group, expected in enumerate([column, column.slice(1, 7)]):
-        found = read(path, wanted, row_group)
+    groups = column, column.slice(1, 7)
+    for row_groups in ([0], [1], [0, 1]):
+        found = read(path, wanted, *row_groups)
         assert found is not None
-        assert found.cast(wanted).equals(expected.cast(wanted))
+        assert found.cast(wanted).equals(pa.concat_arrays(groups[number] for number in row_groups).cast(wanted))
 
 
 @pytest.mark.parametrize("spread", [1, 3, 200, 5000, 200_000])
@@ -133,7 +141,7 @@ def test_encodings_that_are_arrows_are_not_read_for_nothing(tmp_path):
     path = write_file(tmp_path / "a.parquet", [pa.table({"n": pa.array(range(100), pa.int32())})], **options)
     source = pa.OSFile(str(path))
     source.close()  # whoever reads raises
-    assert read_numbers(source, footer_of(path), 0, source_of(path, pa.int32())) is None
+    assert not read_numbers(source, footer_of(path), [0], [source_of(path, pa.int32())])
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
@@ -178,9 +186,31 @@ def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, ver
 def test_a_file_that_ends_early_is_left_to_arrow(tmp_path):
     path = write_file(tmp_path / "a.parquet", [pa.table({"n": pa.array(range(1000))})], compression="none")
     footer, column = footer_of(path), source_of(path, pa.int64())
-    path.write_bytes(path.read_bytes()[:30])
     with pa.OSFile(str(path)) as source:
-        assert read_numbers(source, footer, 0, column) is None
+        for size in (path.stat().st_size, 4000, 30):
+            os.truncate(path, size)
+            assert bool(read_numbers(source, footer, [0], [column])) == (size > 4000)
+
+
+def test_several_columns_of_several_row_groups(tmp_path):
+    """Of all widths in one call; those that are Arrow's are left out, and do not disturb the others."""
+    rng = np.random.default_rng(7)
+    table = pa.table(
+        {
+            "tiny": pa.array(rng.integers(-100, 100, 9000), pa.int8()),
+            "text": pa.array(["a", None, "b"] * 3000),
+            "long": pa.array(rng.integers(-(2**62), 2**62, 9000)),
+            "short": pa.array([None if number % 3 else number for number in range(9000)], pa.int16()),
+            "double": pa.array(rng.random(9000)),
+            "day": pa.array(rng.integers(0, 99, 9000), pa.int32()).cast(pa.date32()),
+        }
+    )
+    path = write_file(tmp_path / "a.parquet", [table.slice(0, 4000), table.slice(4000, 1), table.slice(4001)])
+    files = relation([path], table.schema, datetime_rebase_mode="CORRECTED")
+    with FileReader.open(files, files.files[0], Metrics()) as opened:
+        for _ in range(2):  # the second time the pages are known
+            found = opened.read([0, 1, 2], table.column_names)
+            assert pa.table(found, table.column_names).equals(table.combine_chunks())
 
 
 def test_very_many_pages(tmp_path):

@@ -1,9 +1,4 @@
-"""A column chunk, as it is in the file, becomes pages whose values can be decoded: in one call.
-
-A call of a kernel gives Python's lock away and waits to get it back. Where two threads read chunks of 100 kB and every step
-on the way is a call of its own, or one for each page, they wait for each other so much that both together are no faster
-than one.
-"""
+"""A page of a column chunk, as it is in the file, becomes one whose values can be decoded."""
 
 from __future__ import annotations
 
@@ -34,45 +29,50 @@ LEVELS_INSIDE = (
 
 
 @kernel
-def open_pages(stored: Any, chunk: int, is_snappy: bool, out: int, pages: Any, valid: Any) -> Any:
-    """Decompress the pages to `out`, lay them out, and tell which rows have a value. How many have none, or `BROKEN`.
+def open_page(page: Any, start: int, is_snappy: bool, unpacked: int, opened: Any, valid: Any) -> Any:
+    """Decompress the page at `start` to `unpacked` and tell which rows have a value. How many have none, or `BROKEN`.
 
-    The first page is the dictionary, of no entries where there is none. Block 0 is `out`, and block 1 the chunk itself, for pages that are not compressed. Where the codec is another one than
-    Snappy, they have been decompressed already. `stored` has been checked: all of it is inside of the chunk and of `out`.
+    Where the codec is another one than Snappy it has been decompressed already. A dictionary has no `valid`, and no levels.
+    """
+    if page[UNPACKED_AT] == AS_STORED:
+        opened[VALUES], opened[VALUES_END] = start, start + page[PACKED]
+    else:
+        if is_snappy and unpack_snappy(start, start + page[PACKED], unpacked, page[UNPACKED]) == BROKEN:
+            return BROKEN
+        opened[VALUES], opened[VALUES_END] = unpacked, unpacked + page[UNPACKED]
+    opened[COUNT], opened[IS_CODED] = page[ROWS], page[CODED]
+    if page[LEVELS] == 0:
+        valid[:] = 1
+        return 0
+    levels, levels_end = start - page[LEVELS], start
+    if page[LEVELS] == LEVELS_INSIDE:
+        levels = opened[VALUES] + 4
+        if levels > opened[VALUES_END]:
+            return BROKEN
+        levels_end = levels + np.int64(load_up_to(levels - 4, opened[VALUES_END]) & np.uint64(0xFFFFFFFF))
+        if levels_end > opened[VALUES_END]:
+            return BROKEN
+        opened[VALUES] = levels_end
+    return rows_with_values(levels, levels_end, valid)
+
+
+@kernel
+def open_pages(stored: Any, chunk: int, is_snappy: bool, out: int, pages: Any, valid: Any) -> Any:
+    """All pages of a chunk, whose bytes stay in `out` or in the chunk. How many rows have no value, or `BROKEN`.
+
+    The first page is the dictionary, of no entries where there is none. Block 0 is `out`, and block 1 the chunk itself, for
+    pages that are not compressed. `stored` has been checked: all of it is inside of the chunk and of `out`.
     """
     missing = 0
     first = 0
     for number in range(stored.shape[0]):
         page, opened = stored[number], pages[number]
-        start = chunk + page[PACKED_AT]
-        if page[UNPACKED_AT] == AS_STORED:
-            opened[BLOCK], opened[BLOCK_NUMBER] = chunk, 1
-            opened[VALUES], opened[VALUES_END] = start, start + page[PACKED]
-        else:
-            to = out + page[UNPACKED_AT]
-            if is_snappy and unpack_snappy(start, start + page[PACKED], to, page[UNPACKED]) == BROKEN:
-                return BROKEN
-            opened[BLOCK], opened[BLOCK_NUMBER] = out, 0
-            opened[VALUES], opened[VALUES_END] = to, to + page[UNPACKED]
-        opened[COUNT], opened[IS_CODED] = page[ROWS], page[CODED]
-        if number == 0:  # the dictionary
-            continue
-        rows = valid[first : first + page[ROWS]]
-        first += page[ROWS]
-        levels, levels_end = start - page[LEVELS], start
-        if page[LEVELS] == LEVELS_INSIDE:
-            levels = opened[VALUES] + 4
-            if levels > opened[VALUES_END]:
-                return BROKEN
-            levels_end = levels + np.int64(load_up_to(levels - 4, opened[VALUES_END]) & np.uint64(0xFFFFFFFF))
-            if levels_end > opened[VALUES_END]:
-                return BROKEN
-            opened[VALUES] = levels_end
-        if page[LEVELS] == 0:
-            rows[:] = 1
-        else:
-            found = rows_with_values(levels, levels_end, rows)
-            if found == BROKEN:
-                return BROKEN
-            missing += found
+        rows = valid[first : first + page[ROWS]] if number > 0 else valid[:0]
+        first += rows.size
+        found = open_page(page, chunk + page[PACKED_AT], is_snappy, out + max(page[UNPACKED_AT], 0), opened, rows)
+        if found == BROKEN:
+            return BROKEN
+        missing += found
+        opened[BLOCK] = chunk if page[UNPACKED_AT] == AS_STORED else out
+        opened[BLOCK_NUMBER] = 1 if page[UNPACKED_AT] == AS_STORED else 0
     return missing

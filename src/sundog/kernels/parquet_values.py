@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.pointers import copy_bytes, load_u8, load_u64
+from sundog.kernels.pointers import load_u8, load_u64
 from sundog.kernels.strings import MAX_INLINE, first_bytes, gather_bytes
 
 BROKEN = -1
@@ -122,7 +122,7 @@ def _values_in(valid: Any) -> Any:
 
 
 @kernel
-def _unpack_codes(start: int, end: int, entries: int, codes: Any) -> int:
+def unpack_codes(start: int, end: int, entries: int, codes: Any) -> int:
     """As many codes as there is room for; `BROKEN` if one of them is beyond the entries."""
     if codes.size == 0:
         return 0
@@ -153,53 +153,14 @@ def codes_of_pages(pages: Any, valid: Any, entries: int, codes: Any) -> int:
         rows = slice(first, first + page[COUNT])
         first += page[COUNT]
         if valid.size == 0:
-            outcome = _unpack_codes(page[VALUES], page[VALUES_END], entries, codes[rows])
+            outcome = unpack_codes(page[VALUES], page[VALUES_END], entries, codes[rows])
         else:
             packed = np.empty(_values_in(valid[rows]), np.uint32)
-            outcome = _unpack_codes(page[VALUES], page[VALUES_END], entries, packed)
+            outcome = unpack_codes(page[VALUES], page[VALUES_END], entries, packed)
             _spread(packed, valid[rows], codes[rows])
         if outcome == BROKEN:
             return BROKEN
     return 0
-
-
-@kernel
-def words_of_pages(pages: Any, valid: Any, entries: Any, words: Any) -> int:
-    """The number of each row, a word of four or eight bytes, 0 for NULL; 0 if all is there."""
-    first = 0
-    for page in pages:
-        part = words[first : first + page[COUNT]]
-        present = valid[first : first + page[COUNT]]
-        first += page[COUNT]
-        count = part.size if valid.size == 0 else _values_in(present)
-        if page[IS_CODED]:
-            codes = np.empty(count, np.uint32)
-            if _unpack_codes(page[VALUES], page[VALUES_END], entries.size, codes) == BROKEN:
-                return BROKEN
-            _words_by_code(codes, present, entries, part)
-        elif page[VALUES] + count * words.itemsize > page[VALUES_END]:
-            return BROKEN
-        elif valid.size == 0:
-            copy_bytes(part.ctypes.data, page[VALUES], count * words.itemsize)
-        else:
-            values = np.empty(count, words.dtype)
-            copy_bytes(values.ctypes.data, page[VALUES], count * words.itemsize)
-            _spread(values, present, part)
-    return 0
-
-
-@kernel(inline=True)
-def _words_by_code(codes: Any, valid: Any, entries: Any, words: Any) -> None:
-    if valid.size == 0:
-        for row in range(words.size):
-            words[row] = entries[np.uint64(codes[row])]
-    else:
-        value = 0
-        for row in range(words.size):
-            words[row] = 0
-            if valid[row] != 0:
-                words[row] = entries[np.uint64(codes[value])]
-                value += 1
 
 
 @kernel
@@ -212,7 +173,7 @@ def views_of_pages(pages: Any, valid: Any, entries: Any, views: Any) -> int:
         first += page[COUNT]
         if page[IS_CODED]:
             codes = np.empty(part.shape[0] if valid.size == 0 else _values_in(present), np.uint32)
-            if _unpack_codes(page[VALUES], page[VALUES_END], entries.shape[0], codes) == BROKEN:
+            if unpack_codes(page[VALUES], page[VALUES_END], entries.shape[0], codes) == BROKEN:
                 return BROKEN
             _views_by_code(codes, present, entries, part)
         elif views_of_plain(page, present, part) == BROKEN:

@@ -30,6 +30,7 @@ from sundog.parquet.reader import FileLayout, FileReader
 from sundog.parquet.relation import Relation
 
 _RUN_ROWS = 131_072
+_RUN_ROWS_OF_NUMBERS = 4 * _RUN_ROWS  # which are decoded together; strings, one row group at a time
 _RUN_BYTES = 64 << 20
 _SMALLEST_BATCH = 1024
 _FEW_OF = 4  # rows that pass are few if they are at most one in so many
@@ -62,7 +63,7 @@ class ScanTask:
         try:
             for part in self.slices:
                 with open_slice(self.relation, part, context, self.as_stored) as reader:
-                    for groups, all_match in _runs(part, reader.layout, self.batch_rows is None):
+                    for groups, all_match in _runs(part, reader.layout, self._run_rows):
                         context.check_cancelled()
                         unread -= len(groups)
                         context.metrics.add("row_groups_scanned", len(groups))
@@ -73,6 +74,13 @@ class ScanTask:
         except GeneratorExit:  # whoever reads has enough rows
             context.metrics.add("row_groups_never_reached", unread)
             raise
+
+    @property
+    def _run_rows(self) -> int:
+        """How many rows may be read in one go, if they are of more than one row group."""
+        if self.batch_rows is not None:
+            return 0
+        return _RUN_ROWS if any(is_text(field.type) for field in self.schema) else _RUN_ROWS_OF_NUMBERS
 
     def _read_run(
         self,
@@ -218,14 +226,14 @@ def _rows_in(reader: FileReader, groups: list[int]) -> int:
     return sum(int(reader.layout.footer.row_counts[group]) for group in groups)
 
 
-def _runs(part: FileSlice, layout: FileLayout, together: bool) -> Iterator[tuple[list[int], bool]]:
+def _runs(part: FileSlice, layout: FileLayout, most_rows: int) -> Iterator[tuple[list[int], bool]]:
     """Row groups to read in one go: consecutive, with one verdict, and no more than a batch should hold."""
     run: list[int] = []
     run_match, run_rows, run_bytes = False, 0, 0
     for group, match in zip(part.row_groups, part.all_rows_match, strict=True):
         rows = int(layout.footer.row_counts[group])
         size = int(layout.footer.byte_counts[group])
-        fits = together and run_rows + rows <= _RUN_ROWS and run_bytes + size <= _RUN_BYTES
+        fits = run_rows + rows <= most_rows and run_bytes + size <= _RUN_BYTES
         if run and not (fits and match == run_match and group == run[-1] + 1):
             yield run, run_match
             run, run_rows, run_bytes = [], 0, 0

@@ -21,6 +21,8 @@ import pyarrow as pa
 
 from sundog.kernels.open_pages import (
     AS_STORED,
+    CODED,
+    LEVELS,
     LEVELS_INSIDE,
     PACKED,
     PACKED_AT,
@@ -35,7 +37,8 @@ from sundog.parquet.footer import Footer
 from sundog.parquet.pages import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_ENCODINGS, DICTIONARY_PAGE, chunk_start
 from sundog.parquet.thrift import Struct, ThriftError, read_struct
 
-_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD")
+_CODECS_OF_KERNELS = ("UNCOMPRESSED", "SNAPPY")
+_CODECS = (*_CODECS_OF_KERNELS, "GZIP", "ZSTD")
 _ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}  # of values, and of levels
 _PLAIN, _PLAIN_DICTIONARY, _RLE = 0, 2, 3
 _NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
@@ -65,30 +68,29 @@ class ChunkPages:
         return bool(self.dictionary[COUNT]) and bool(self.pages[:, IS_CODED].all())
 
     def validity(self) -> pa.Buffer | None:
-        """Which rows have a value, as Arrow wants it: a bit for each, or nothing where all have."""
-        return pa.py_buffer(np.packbits(self.valid, bitorder="little")) if len(self.valid) else None
+        """Which rows have a value, as Arrow wants it; nothing where all have."""
+        return bits_of(self.valid) if len(self.valid) else None
+
+
+def bits_of(valid: Bytes) -> pa.Buffer:
+    """A bit for each byte."""
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def read_pages(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int) -> ChunkPages:
     """The pages of a column chunk. Raises Unusual where Arrow has to read it."""
-    chunk = _stored_chunk(footer, row_group, leaf)
-    source.seek(chunk.start)
-    data = source.read_buffer(chunk.size)
-    if data.size != chunk.size:
-        raise Unusual
-    stored = chunk.pages_in(data)
-    unpacked = pa.allocate_buffer(int(stored[:, UNPACKED].sum()) + SLACK)
-    if chunk.codec not in ("UNCOMPRESSED", "SNAPPY"):
-        _decompress(stored, data, chunk.codec, unpacked)
-    pages, valid = np.empty((len(stored), PAGE_FIELDS), np.int64), np.empty(chunk.rows, np.uint8)
-    missing = open_pages(stored, data.address, chunk.codec == "SNAPPY", unpacked.address, pages, valid)
+    chunk = stored_chunk(footer, row_group, leaf)
+    data = chunk.read(source)
+    unpacked = decompressed(chunk, data) or pa.allocate_buffer(chunk.unpacked_size + SLACK)
+    pages, valid = np.empty((len(chunk.pages), PAGE_FIELDS), np.int64), np.empty(chunk.rows, np.uint8)
+    missing = open_pages(chunk.pages, data.address, chunk.codec == "SNAPPY", unpacked.address, pages, valid)
     check(missing)
     blocks = (unpacked, data) if pages[:, BLOCK_NUMBER].any() else (unpacked,)
     return ChunkPages(chunk.rows, pages[0], pages[1:], valid if missing else valid[:0], blocks)
 
 
-class _StoredChunk:
-    """Where a chunk is, and its pages in it."""
+class StoredChunk:
+    """Where a chunk is, and its pages in it: once it has been read, since Parquet keeps no list of them."""
 
     def __init__(self, footer: Footer, row_group: int, leaf: int) -> None:
         column = footer.metadata.schema.column(leaf)
@@ -103,18 +105,45 @@ class _StoredChunk:
         self._most = chunk.total_uncompressed_size
         self._nullable = column.max_definition_level > 0
         self._pages: Table | None = None
+        self.rooms = (0, 0, 0)
+        self.is_coded = False
 
-    def pages_in(self, data: pa.Buffer) -> Table:
+    @property
+    def is_known(self) -> bool:
+        """Whether a kernel could read and decode it by itself."""
+        return self._pages is not None and self.codec in _CODECS_OF_KERNELS
+
+    @property
+    def pages(self) -> Table:
         """As `kernels/open_pages.py` wants them. All of them are inside of the chunk, and have its rows."""
-        if self._pages is None:
-            try:
-                pages = self._find(memoryview(data).cast("B"))
-            except (ThriftError, LookupError, TypeError, OverflowError) as problem:
-                raise Unusual from problem  # no page header, or one of a new kind
-            if pages[1:, ROWS].sum() != self.rows or pages[:, UNPACKED].sum() > self._most:
-                raise Unusual
-            self._pages = pages
+        assert self._pages is not None
         return self._pages
+
+    @property
+    def unpacked_size(self) -> int:
+        return int(self.pages[:, UNPACKED].sum())
+
+    def read(self, source: pa.NativeFile) -> pa.Buffer:
+        """The bytes of the chunk; its pages are known from then on. Raises Unusual where Arrow has to read it."""
+        source.seek(self.start)
+        data = source.read_buffer(self.size)
+        if data.size != self.size:
+            raise Unusual
+        if self._pages is None:
+            self._learn(data)
+        return data
+
+    def _learn(self, data: pa.Buffer) -> None:
+        try:
+            pages = self._find(memoryview(data).cast("B"))
+        except (ThriftError, LookupError, TypeError, OverflowError) as problem:
+            raise Unusual from problem  # no page header, or one of a new kind
+        if pages[1:, ROWS].sum() != self.rows or pages[:, UNPACKED].sum() > self._most:
+            raise Unusual
+        stored = pages[:, PACKED] + np.maximum(pages[:, LEVELS], 0)
+        self.rooms = (int(stored.max()), int(pages[:, UNPACKED].max()), 8 * int(pages[0, ROWS]))
+        self.is_coded = bool(pages[0, ROWS]) and bool(pages[1:, CODED].all())
+        self._pages = pages
 
     def _find(self, data: memoryview) -> Table:
         found = [_NO_DICTIONARY]
@@ -163,16 +192,20 @@ class _StoredChunk:
 
 
 @lru_cache(_KNOWN_CHUNKS)
-def _stored_chunk(footer: Footer, row_group: int, leaf: int) -> _StoredChunk:
-    return _StoredChunk(footer, row_group, leaf)
+def stored_chunk(footer: Footer, row_group: int, leaf: int) -> StoredChunk:
+    return StoredChunk(footer, row_group, leaf)
 
 
-def _decompress(stored: Table, data: pa.Buffer, codec: str, unpacked: pa.Buffer) -> None:
-    """The pages, to where `open_pages` expects them."""
-    decompress, room = pa.Codec(codec.lower()).decompress, memoryview(unpacked).cast("B")
-    for page in stored[stored[:, UNPACKED_AT] != AS_STORED].tolist():
+def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
+    """The pages, where `open_pages` expects them; None if kernels can decompress them."""
+    if chunk.codec in _CODECS_OF_KERNELS:
+        return None
+    unpacked = pa.allocate_buffer(chunk.unpacked_size + SLACK)
+    decompress, room = pa.Codec(chunk.codec.lower()).decompress, memoryview(unpacked).cast("B")
+    for page in chunk.pages[chunk.pages[:, UNPACKED_AT] != AS_STORED].tolist():
         bytes_of_page = decompress(data.slice(page[PACKED_AT], page[PACKED]), page[UNPACKED])
         room[page[UNPACKED_AT] : page[UNPACKED_AT] + page[UNPACKED]] = memoryview(bytes_of_page).cast("B")
+    return unpacked
 
 
 def check(outcome: int) -> None:

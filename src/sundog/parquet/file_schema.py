@@ -239,8 +239,13 @@ def to_query_type(stored: pa.ChunkedArray, source: ColumnSource, path: str, keep
     array = _one_array(stored, source, path)
     if keep_dictionary and pa.types.is_dictionary(array.type) and array.type.value_type.equals(source.dtype):
         return array
+    return converted(array, source, path)
+
+
+def converted(array: pa.Array, source: ColumnSource, path: str) -> pa.Array:
+    """An array of the query's type. Raises FileSchemaProblem for values that only Spark knows how to read."""
     if not array.type.equals(source.dtype):
-        array = _converted(array, source, path)
+        array = _cast(array, source, path)
     if source.earliest is not None:
         _check_no_rebase(array, source, path)
     return array
@@ -257,7 +262,7 @@ def _one_array(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> pa.A
     return combined
 
 
-def _converted(array: pa.Array, source: ColumnSource, path: str) -> pa.Array:
+def _cast(array: pa.Array, source: ColumnSource, path: str) -> pa.Array:
     """Arrow's type differs from ours by the file's embedded Arrow schema (large_string, a time zone) or by widening."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()

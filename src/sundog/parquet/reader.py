@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from sundog.expr.ranks import is_text
 from sundog.metrics import Metrics
-from sundog.parquet.file_schema import ColumnSource, resolve_columns, to_query_type
+from sundog.parquet.file_schema import ColumnSource, converted, resolve_columns, to_query_type
 from sundog.parquet.filesystem import open_file
 from sundog.parquet.footer import Footer, read_footer, stamp_of
 from sundog.parquet.number_pages import read_numbers
@@ -105,7 +105,6 @@ class FileReader:
         try:
             if stamp_of(layout.file) != layout.footer.stamp:
                 raise FileProblem(ProblemKind.CHANGED, layout.file.path)
-            self._parquet = self.decoder(())
         except BaseException:
             self.source.close()
             raise
@@ -166,13 +165,11 @@ class FileReader:
 
     def _numbers(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
         """The columns of numbers, as far as their pages are of the usual kind."""
-        if len(row_groups) != 1:
-            return {}
-        arrays = {source: read_numbers(self.source, self.layout.footer, row_groups[0], source) for source in stored}
+        arrays = read_numbers(self.source, self.layout.footer, row_groups, stored)
         return {
-            source.name: to_query_type(pa.chunked_array([array]), source, self.layout.file.path)
-            for source, array in arrays.items()
-            if array is not None
+            source.name: converted(arrays[source.name], source, self.layout.file.path)
+            for source in stored
+            if source.name in arrays
         }
 
     def _texts(
@@ -226,7 +223,7 @@ class FileReader:
                 yield [self.layout.constant(name, min(batch_rows, rows - start)) for name in names]
             return
         leaves = sorted({source.leaf for source in stored})
-        batches = self._parquet.iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
+        batches = self.decoder(()).iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
         while (batch := self._next(batches)) is not None:
             arrays = self._arrays(pa.Table.from_batches([batch]), leaves, stored, self._as_stored)
             yield self._with_constants(arrays, names, batch.num_rows)

@@ -1,0 +1,147 @@
+"""Column chunks of numbers -> arrays: read, decompressed and decoded page by page, any number of chunks in one call.
+
+A call of a kernel gives Python's lock away and waits to get it back. Two threads that read chunks of 100 kB, with a call for
+each step on the way, wait for each other so much that both together are hardly faster than one. And a page that is decoded as
+soon as it is read is still in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from sundog.kernels.compile import kernel
+from sundog.kernels.open_pages import LEVELS, PACKED, PACKED_AT, ROWS, UNPACKED_AT, open_page
+from sundog.kernels.parquet_values import (
+    BROKEN,
+    COUNT,
+    IS_CODED,
+    PAGE_FIELDS,
+    VALUES,
+    VALUES_END,
+    load_up_to,
+    unpack_codes,
+)
+from sundog.kernels.pointers import copy_bytes, load_u64, store_u64
+
+# A chunk: its first page and how many it has; where its bytes are, in memory (or 0) and in the file; where its pages have been
+# decompressed to (or 0: they are stored as they are, or in Snappy); bytes of a number as stored and as wanted; the address of
+# the first number to be written and the place of its row's byte in `valid`.
+FIRST_PAGE, PAGES, ADDRESS, OFFSET, DECOMPRESSED, STORED_WIDTH, WIDTH, OUT, FIRST_ROW = range(9)
+CHUNK_FIELDS = 9
+
+_read_file = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
+
+
+@kernel
+def decode_numbers(file: int, chunks: Any, stored: Any, rooms: Any, valid: Any, missing: Any) -> None:
+    """Decode all chunks; `missing` tells how many rows of each have no value, or `BROKEN`.
+
+    `file` is the descriptor of the file. `rooms` are the addresses of memory for the largest page as it is stored, for the
+    largest one decompressed, and for the largest dictionary. Behind each of them, and behind the numbers that are written,
+    there are `SLACK` bytes: numbers of all widths are moved eight bytes at a time, and what is written too much is written
+    over by the next.
+    """
+    for number in range(chunks.shape[0]):
+        chunk = chunks[number]
+        pages = stored[chunk[FIRST_PAGE] : chunk[FIRST_PAGE] + chunk[PAGES]]
+        missing[number] = _decode(file, chunk, pages, rooms, valid)
+
+
+@kernel
+def _decode(file: int, chunk: Any, pages: Any, rooms: Any, valid: Any) -> Any:
+    opened = np.empty(PAGE_FIELDS, np.int64)
+    missing = 0
+    first = chunk[FIRST_ROW]
+    to = chunk[OUT]
+    for number in range(pages.shape[0]):
+        page = pages[number]
+        start = _fetch(file, chunk, page, rooms[0])
+        if start == BROKEN:
+            return BROKEN
+        unpacked = chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else rooms[1]
+        rows = valid[first : first + page[ROWS]] if number > 0 else valid[:0]
+        found = open_page(page, start, chunk[DECOMPRESSED] == 0, unpacked, opened, rows)
+        if found == BROKEN:
+            return BROKEN
+        if number == 0:
+            outcome = _entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], rooms[2])
+        else:
+            outcome = _numbers_of(opened, rows, found, rooms[2], pages[0, ROWS], chunk[WIDTH], to)
+            missing += found
+            first += page[ROWS]
+            to += page[ROWS] * chunk[WIDTH]
+        if outcome == BROKEN:
+            return BROKEN
+    return missing
+
+
+@kernel
+def _fetch(file: int, chunk: Any, page: Any, room: int) -> Any:
+    """Where the page is in memory, with its levels before it where they are not inside; it may have to be read first."""
+    if chunk[ADDRESS]:
+        return chunk[ADDRESS] + page[PACKED_AT]
+    before = max(page[LEVELS], 0)
+    size = before + page[PACKED]
+    done = 0
+    while done < size:
+        got = _read_file(file, room + done, size - done, chunk[OFFSET] + page[PACKED_AT] - before + done)
+        if got <= 0:
+            return BROKEN
+        done += got
+    return room + before
+
+
+@kernel
+def _entries_of(page: Any, stored_width: int, width: int, entries: int) -> int:
+    """The numbers of a dictionary, in another width; `BROKEN` where one does not fit."""
+    end = page[VALUES_END]
+    if page[VALUES] + page[COUNT] * stored_width > end:
+        return BROKEN
+    kept, cut = np.int64(8 * (8 - stored_width)), np.int64(8 * (8 - width))
+    for entry in range(page[COUNT]):
+        number = np.int64(load_up_to(page[VALUES] + entry * stored_width, end)) << kept >> kept
+        store_u64(entries + entry * width, np.uint64(number))
+        if number << cut >> cut != number:
+            return BROKEN
+    return 0
+
+
+@kernel
+def _numbers_of(page: Any, valid: Any, missing: int, entries: int, entry_count: int, width: int, out: int) -> int:
+    """The number of each row of a page, 0 for NULL; 0 if all is there."""
+    count = valid.size - missing
+    codes = np.empty(0, np.uint32)
+    if page[IS_CODED]:
+        codes = np.empty(count, np.uint32)
+        if unpack_codes(page[VALUES], page[VALUES_END], entry_count, codes) == BROKEN:
+            return BROKEN
+    elif page[VALUES] + count * width > page[VALUES_END]:
+        return BROKEN
+    elif missing == 0:
+        copy_bytes(out, page[VALUES], count * width)
+    if missing > 0:
+        _spread(page, valid, codes, entries, width, out)
+    elif page[IS_CODED]:
+        for row in range(count):
+            code: Any = np.int64(codes[row])
+            store_u64(out + row * width, load_u64(entries + code * width))
+    return 0
+
+
+@kernel
+def _spread(page: Any, valid: Any, codes: Any, entries: int, width: int, out: int) -> None:
+    """Numbers to the rows that have one."""
+    value = 0
+    for row in range(valid.size):
+        number = np.uint64(0)
+        if valid[row] != 0:
+            if page[IS_CODED]:
+                code: Any = np.int64(codes[value])
+                number = load_u64(entries + code * width)
+            else:
+                number = load_up_to(page[VALUES] + value * width, page[VALUES_END])
+            value += 1
+        store_u64(out + row * width, number)
