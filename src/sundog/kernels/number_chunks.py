@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.open_pages import LEVELS, PACKED, PACKED_AT, ROWS, UNPACKED_AT, open_page
+from sundog.kernels.open_pages import ROWS, UNPACKED_AT, fetch_page, open_page
 from sundog.kernels.parquet_values import (
     BROKEN,
     COUNT,
@@ -31,8 +30,6 @@ from sundog.kernels.pointers import copy_bytes, load_u64, store_u64
 # the first number to be written and the place of its row's byte in `valid`.
 FIRST_PAGE, PAGES, ADDRESS, OFFSET, DECOMPRESSED, STORED_WIDTH, WIDTH, OUT, FIRST_ROW = range(9)
 CHUNK_FIELDS = 9
-
-_read_file = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 
 
 @kernel
@@ -58,7 +55,7 @@ def _decode(file: int, chunk: Any, pages: Any, rooms: Any, valid: Any) -> Any:
     to = chunk[OUT]
     for number in range(pages.shape[0]):
         page = pages[number]
-        start = _fetch(file, chunk, page, rooms[0])
+        start = fetch_page(file, chunk[ADDRESS], chunk[OFFSET], page, rooms[0])
         if start == BROKEN:
             return BROKEN
         unpacked = chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else rooms[1]
@@ -76,22 +73,6 @@ def _decode(file: int, chunk: Any, pages: Any, rooms: Any, valid: Any) -> Any:
         if outcome == BROKEN:
             return BROKEN
     return missing
-
-
-@kernel
-def _fetch(file: int, chunk: Any, page: Any, room: int) -> Any:
-    """Where the page is in memory, with its levels before it where they are not inside; it may have to be read first."""
-    if chunk[ADDRESS]:
-        return chunk[ADDRESS] + page[PACKED_AT]
-    before = max(page[LEVELS], 0)
-    size = before + page[PACKED]
-    done = 0
-    while done < size:
-        got = _read_file(file, room + done, size - done, chunk[OFFSET] + page[PACKED_AT] - before + done)
-        if got <= 0:
-            return BROKEN
-        done += got
-    return room + before
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
 
 from sundog.kernels.compile import kernel
 from sundog.kernels.parquet_values import (
@@ -26,6 +27,8 @@ AS_STORED = -1  # for UNPACKED_AT: the page is not compressed
 LEVELS_INSIDE = (
     -1
 )  # for LEVELS: they are what the page begins with, after their length; else, the bytes before the page
+
+_read_file = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 
 
 @kernel
@@ -57,7 +60,29 @@ def open_page(page: Any, start: int, is_snappy: bool, unpacked: int, opened: Any
 
 
 @kernel
-def open_pages(stored: Any, chunk: int, is_snappy: bool, out: int, pages: Any, valid: Any) -> Any:
+def fetch_page(file: int, chunk: int, offset: int, page: Any, room: int) -> Any:
+    """Where the page is in memory, after its levels where they are not inside; or `BROKEN`.
+
+    It is in the chunk that begins at the address `chunk`; or, if that is 0, it is read to `room` from the file, where the
+    chunk begins at `offset`.
+    """
+    if chunk:
+        return chunk + page[PACKED_AT]
+    before = max(page[LEVELS], 0)
+    size = before + page[PACKED]
+    done = 0
+    while done < size:
+        got = _read_file(file, room + done, size - done, offset + page[PACKED_AT] - before + done)
+        if got <= 0:
+            return BROKEN
+        done += got
+    return room + before
+
+
+@kernel
+def open_pages(
+    file: int, chunk: int, offset: int, stored: Any, is_snappy: bool, room: int, out: int, pages: Any, valid: Any
+) -> Any:
     """All pages of a chunk, whose bytes stay in `out` or in the chunk. How many rows have no value, or `BROKEN`.
 
     The first page is the dictionary, of no entries where there is none. Block 0 is `out`, and block 1 the chunk itself, for
@@ -69,7 +94,10 @@ def open_pages(stored: Any, chunk: int, is_snappy: bool, out: int, pages: Any, v
         page, opened = stored[number], pages[number]
         rows = valid[first : first + page[ROWS]] if number > 0 else valid[:0]
         first += rows.size
-        found = open_page(page, chunk + page[PACKED_AT], is_snappy, out + max(page[UNPACKED_AT], 0), opened, rows)
+        start = fetch_page(file, chunk, offset, page, room)
+        if start == BROKEN:
+            return BROKEN
+        found = open_page(page, start, is_snappy, out + max(page[UNPACKED_AT], 0), opened, rows)
         if found == BROKEN:
             return BROKEN
         missing += found

@@ -12,7 +12,6 @@ then known; not with the footer, which keeps what it knows as long as it lives, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -29,9 +28,7 @@ from sundog.kernels.open_pages import (
     ROWS,
     UNPACKED,
     UNPACKED_AT,
-    open_pages,
 )
-from sundog.kernels.parquet_values import BLOCK_NUMBER, BROKEN, COUNT, IS_CODED, PAGE_FIELDS
 from sundog.kernels.snappy import SLACK
 from sundog.parquet.footer import Footer
 from sundog.parquet.pages import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_ENCODINGS, DICTIONARY_PAGE, chunk_start
@@ -52,41 +49,9 @@ class Unusual(Exception):
     """Something that Arrow should read."""
 
 
-@dataclass(frozen=True, eq=False)
-class ChunkPages:
-    """Pages as `kernels/parquet_values.py` wants them, and the buffers that they lie in."""
-
-    rows: int
-    dictionary: Table  # a row like those of the pages; of no entries where there is none
-    pages: Table
-    valid: Bytes  # a byte for each row, or none at all where every row has a value
-    blocks: tuple[pa.Buffer, ...]
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether every row is the number of a dictionary entry."""
-        return bool(self.dictionary[COUNT]) and bool(self.pages[:, IS_CODED].all())
-
-    def validity(self) -> pa.Buffer | None:
-        """Which rows have a value, as Arrow wants it; nothing where all have."""
-        return bits_of(self.valid) if len(self.valid) else None
-
-
 def bits_of(valid: Bytes) -> pa.Buffer:
     """A bit for each byte."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
-def read_pages(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int) -> ChunkPages:
-    """The pages of a column chunk. Raises Unusual where Arrow has to read it."""
-    chunk = stored_chunk(footer, row_group, leaf)
-    data = chunk.read(source)
-    unpacked = decompressed(chunk, data) or pa.allocate_buffer(chunk.unpacked_size + SLACK)
-    pages, valid = np.empty((len(chunk.pages), PAGE_FIELDS), np.int64), np.empty(chunk.rows, np.uint8)
-    missing = open_pages(chunk.pages, data.address, chunk.codec == "SNAPPY", unpacked.address, pages, valid)
-    check(missing)
-    blocks = (unpacked, data) if pages[:, BLOCK_NUMBER].any() else (unpacked,)
-    return ChunkPages(chunk.rows, pages[0], pages[1:], valid if missing else valid[:0], blocks)
 
 
 class StoredChunk:
@@ -108,10 +73,14 @@ class StoredChunk:
         self.rooms = (0, 0, 0)
         self.is_coded = False
 
+    def is_readable_by_kernels(self, source: pa.NativeFile) -> bool:
+        """Whether a kernel can read and decompress it by itself."""
+        return self._pages is not None and self.codec in _CODECS_OF_KERNELS and isinstance(source, pa.OSFile)
+
     @property
-    def is_known(self) -> bool:
-        """Whether a kernel could read and decode it by itself."""
-        return self._pages is not None and self.codec in _CODECS_OF_KERNELS
+    def is_all_compressed(self) -> bool:
+        """Whether nothing has to stay where it was read."""
+        return bool(((self.pages[:, UNPACKED_AT] != AS_STORED) | (self.pages[:, ROWS] == 0)).all())
 
     @property
     def pages(self) -> Table:
@@ -208,7 +177,6 @@ def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
     return unpacked
 
 
-def check(outcome: int) -> None:
-    """Raise Unusual if a kernel says that the bytes do not add up."""
-    if outcome == BROKEN:
-        raise Unusual
+def descriptor_of(source: pa.NativeFile) -> int:
+    """For kernels that read the file, if it is a local one."""
+    return int(source.fileno()) if isinstance(source, pa.OSFile) else -1

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sundog.kernels.number_chunks import decode_numbers
 from sundog.kernels.parquet_values import BROKEN
 from sundog.kernels.snappy import SLACK
-from sundog.parquet.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, stored_chunk
+from sundog.parquet.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
 from sundog.parquet.file_schema import ColumnSource, Reading
 from sundog.parquet.footer import Footer
 
@@ -53,7 +53,7 @@ class _Column:
             return None
         try:
             chunks = [stored_chunk(footer, group, column.leaf) for group in row_groups]
-            read = [None if _is_local(source) and chunk.is_known else chunk.read(source) for chunk in chunks]
+            read = [None if chunk.is_readable_by_kernels(source) else chunk.read(source) for chunk in chunks]
             unpacked = [
                 decompressed(chunk, data) if data is not None else None
                 for chunk, data in zip(chunks, read, strict=True)
@@ -79,11 +79,6 @@ def _type_to_read(stored: pa.DataType, wanted: pa.DataType, is_coded: bool) -> p
     return wanted if is_coded and both_whole else stored
 
 
-def _is_local(source: pa.NativeFile) -> bool:
-    """Whether kernels can read what they decode."""
-    return isinstance(source, pa.OSFile)
-
-
 def _decoded(source: pa.NativeFile, columns: list[_Column]) -> dict[str, pa.Array]:
     chunks = [chunk for column in columns for chunk in column.chunks]
     buffers = [pa.allocate_buffer(column.rows * column.width + SLACK) for column in columns]
@@ -91,7 +86,7 @@ def _decoded(source: pa.NativeFile, columns: list[_Column]) -> dict[str, pa.Arra
     missing = np.empty(len(chunks), np.int64)
     rooms = [pa.allocate_buffer(max(sizes) + SLACK) for sizes in zip(*(chunk.rooms for chunk in chunks), strict=True)]
     decode_numbers(
-        source.fileno() if _is_local(source) else -1,
+        descriptor_of(source),
         _table(columns, buffers),
         np.concatenate([chunk.pages for chunk in chunks]),
         np.array([room.address for room in rooms]),

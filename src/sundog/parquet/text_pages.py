@@ -15,17 +15,17 @@ or the number of a dictionary entry.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.parquet_values import COUNT, VALUES, VALUES_END, codes_of_pages, views_of_pages, views_of_plain
-from sundog.parquet.chunk_pages import ChunkPages, Unusual, check, read_pages
+from sundog.kernels.open_pages import PACKED, ROWS, UNPACKED
+from sundog.kernels.parquet_values import BROKEN
+from sundog.kernels.snappy import SLACK
+from sundog.kernels.text_chunks import decode_text
+from sundog.parquet.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
 from sundog.parquet.footer import Footer
 
 _BYTES_OF_A_LENGTH = 4
 _LARGEST_BLOCK = (1 << 31) - 1  # bytes that a view can point into
-
-Views = npt.NDArray[np.int64]
 
 
 def read_text(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, dtype: pa.DataType) -> pa.Array | None:
@@ -34,35 +34,50 @@ def read_text(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, 
         return None
     view = pa.string_view() if pa.types.is_string(dtype) else pa.binary_view()
     try:
-        chunk = read_pages(source, footer, row_group, leaf)
-        if max(block.size for block in chunk.blocks) > _LARGEST_BLOCK:
-            return None
-        return _dictionary(chunk, view) if chunk.is_coded else _views(chunk, view)
+        return _decoded(source, stored_chunk(footer, row_group, leaf), view)
     except (Unusual, pa.ArrowException, OSError):
         return None
 
 
-def _dictionary(chunk: ChunkPages, view: pa.DataType) -> pa.Array:
-    entries = _entries(chunk)
-    buffer = pa.allocate_buffer(4 * chunk.rows)
-    check(codes_of_pages(chunk.pages, chunk.valid, len(entries), np.frombuffer(buffer, np.uint32)))
-    codes = pa.Array.from_buffers(pa.int32(), chunk.rows, [chunk.validity(), buffer])
-    values = pa.Array.from_buffers(view, len(entries), [None, pa.py_buffer(entries), *chunk.blocks])
+def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa.Array:
+    by_kernel = chunk.is_readable_by_kernels(source) and chunk.is_all_compressed
+    data = None if by_kernel else chunk.read(source)
+    room = pa.allocate_buffer(chunk.rooms[0] if data is None else 0)
+    unpacked = decompressed(chunk, data) or pa.allocate_buffer(chunk.unpacked_size + SLACK)
+    blocks = [unpacked] if data is None else [unpacked, data]
+    if max(block.size for block in blocks) > _LARGEST_BLOCK:
+        raise Unusual
+    entries = np.empty((_entry_count(chunk), 2), np.int64)
+    rows = pa.allocate_buffer((4 if chunk.is_coded else 16) * chunk.rows)
+    views = np.frombuffer(rows, np.int64).reshape(-1, 2) if not chunk.is_coded else np.empty((0, 2), np.int64)
+    valid = np.empty(chunk.rows, np.uint8)
+    missing = decode_text(
+        descriptor_of(source),
+        0 if data is None else data.address,
+        chunk.start,
+        chunk.pages,
+        chunk.codec == "SNAPPY",
+        room.address,
+        unpacked.address,
+        valid,
+        entries,
+        np.frombuffer(rows, np.uint32) if chunk.is_coded else np.empty(0, np.uint32),
+        views,
+    )
+    if missing == BROKEN:
+        raise Unusual
+    validity = bits_of(valid) if missing else None
+    if not chunk.is_coded:
+        return pa.Array.from_buffers(view, chunk.rows, [validity, rows, *blocks])
+    codes = pa.Array.from_buffers(pa.int32(), chunk.rows, [validity, rows])
+    values = pa.Array.from_buffers(view, len(entries), [None, pa.py_buffer(entries), *blocks])
     return pa.DictionaryArray.from_arrays(codes, values)
 
 
-def _views(chunk: ChunkPages, view: pa.DataType) -> pa.Array:
-    buffer = pa.allocate_buffer(16 * chunk.rows)
-    views = np.frombuffer(buffer, np.int64).reshape(chunk.rows, 2)
-    check(views_of_pages(chunk.pages, chunk.valid, _entries(chunk), views))
-    return pa.Array.from_buffers(view, chunk.rows, [chunk.validity(), buffer, *chunk.blocks])
-
-
-def _entries(chunk: ChunkPages) -> Views:
-    """The dictionary's strings."""
-    count, size = int(chunk.dictionary[COUNT]), int(chunk.dictionary[VALUES_END] - chunk.dictionary[VALUES])
+def _entry_count(chunk: StoredChunk) -> int:
+    """The dictionary's strings, if it has room for as many as it says."""
+    dictionary = chunk.pages[0]
+    count, size = int(dictionary[ROWS]), int(max(dictionary[PACKED], dictionary[UNPACKED]))
     if count * _BYTES_OF_A_LENGTH > size:
         raise Unusual
-    entries = np.empty((count, 2), np.int64)
-    check(views_of_plain(chunk.dictionary, np.empty(0, np.uint8), entries))
-    return entries
+    return count

@@ -269,7 +269,7 @@ def exchange_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
 def group_partitions(
     keys: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...], leaf: Leaf | None, runtime: Runtime
 ) -> int:
-    """As many as keep every slot busy; on threads, of a size that is merged at once; else, so small that a task merges its
+    """As many as keep every slot busy; on threads, of a size that is merged at once, and as many for each; else, so small that a task merges its
     groups in memory even if every row is one. Groups that do not fit are spilled, which doubles the time."""
     partitions = exchange_partitions(leaf, runtime)
     if leaf is None or partitions == 1:
@@ -277,7 +277,9 @@ def group_partitions(
     rows = leaf.access.rows()
     if isinstance(runtime, DriverRuntime):
         words = KeyLayout.of([key.expr.dtype for key in keys]).value_words
-        return max(partitions, min(MOST_TARGETS, grouped_bytes(rows, words) // MERGED_BYTES + 1))
+        slots = runtime.parallelism
+        rounds = grouped_bytes(rows, words) // MERGED_BYTES // slots + 1
+        return max(partitions, min(MOST_TARGETS, rounds * slots))
     row_bytes = _row_bytes(grouped_by(keys, aggregates), aggregates)
     fitting = MERGE_COPIES * (row_bytes * rows + leaf.column_bytes) / runtime.task_memory_bytes
     slots = runtime.parallelism

@@ -133,10 +133,11 @@ class RunningGroups:
         self._layout = layout
         self._memory = context.memory
         self._charged = 0
+        self._table = GroupTable(layout.key_layout)
         self._start()
 
     def _start(self) -> None:
-        self._table = GroupTable(self._layout.key_layout)
+        self._table.clear()
         self._accumulators: list[Accumulator] = self._layout.accumulators()
         self.rows = 0
 

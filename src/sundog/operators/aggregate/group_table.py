@@ -37,10 +37,15 @@ class GroupTable:
     def __init__(self, layout: KeyLayout) -> None:
         self._layout = layout
         self._width = layout.value_words + layout.null_words(True)
-        self._slots = _FIRST_SLOTS
-        self._table = np.full(_FIRST_SLOTS, -1, np.int32)
+        self._table = np.empty(_FIRST_SLOTS, np.int32)
         self._words = np.empty((0, self._width), np.int64)
         self._hashes = np.empty(0, np.uint64)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all keys, but keep the room that they took: the next ones will be as many."""
+        self._slots = _FIRST_SLOTS
+        self._table[:_FIRST_SLOTS] = -1
         self._blocks: Blocks = ()
         self._known = KnownValues()
         self.count = 0
