@@ -63,6 +63,23 @@ def test_an_exchange_brings_each_row_to_its_target(runtime: Runtime) -> None:
     assert [sorted(numbers(part)) for part in parts] == [list(range(m, 100, 4)) for m in range(4)]
 
 
+class JoinableModulo(Modulo):
+    joinable = True
+
+
+@pytest.mark.parametrize("few", [0, 60, 99, 1000])
+def test_on_threads_little_is_not_split_and_no_row_is_lost(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Of three tasks none, two or all have so little that it is worth to leave it together."""
+    monkeypatch.setattr("sundog.runtime.driver._FEW_ROWS", few)
+    runtime = DriverRuntime(2, 1 << 20)
+    parts = runtime.start(SOURCES, "scan").exchange(JoinableModulo(4)).collect_partitions()
+    assert sorted(number for part in parts for number in numbers(part)) == list(range(100))
+    residues = [{number % 4 for number in numbers(part)} for part in parts]
+    assert sum(map(len, residues)) == 4, "all rows of a target are with one task"
+    assert len(parts) == {0: 4, 1000: 1}.get(few, len(parts))
+    assert runtime.metrics.get("exchange_rows") == 100
+
+
 def test_operators_run_before_and_after_an_exchange(runtime: Runtime) -> None:
     flow = runtime.start(SOURCES, "scan").exchange(Modulo(4)).then(Sum())
     assert numbers(flow.collect()) == [sum(range(m, 100, 4)) for m in range(4)]

@@ -29,8 +29,8 @@ Send = Callable[[str, dict[str, Any]], None]
 Run = tuple[Answer, float, float | None]  # with its seconds, and those of all processors
 
 _WATCH_SECONDS = 1.0
-_SHORT_SECONDS = 1.0
-_MOST_SHORT_RUNS = 25
+_WARM_SECONDS, _MEASURED_SECONDS = 3.0, 1.0  # of a short query's runs
+_MOST_SHORT_RUNS = 50
 
 
 def main() -> None:
@@ -97,8 +97,8 @@ def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[st
     if first_seconds < job.enough_seconds:
         until = begin + job.enough_seconds
         if job.warmup:
-            _repeated(engine, case, job.warmup, until)
-        runs = _repeated(engine, case, job.repeat, until)
+            _repeated(engine, case, job.warmup, until, _WARM_SECONDS)
+        runs = _repeated(engine, case, job.repeat, until, _MEASURED_SECONDS)
     return {
         "first_seconds": first_seconds,
         "seconds": [seconds for _, seconds, _ in runs],
@@ -109,12 +109,13 @@ def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[st
     }
 
 
-def _repeated(engine: Engine, case: Case, times: int, until: float) -> list[Run]:
-    """So many runs, fewer where it gets late; more where they are short, since a JVM compiles what it runs often."""
+def _repeated(engine: Engine, case: Case, times: int, until: float, seconds: float) -> list[Run]:
+    """So many runs, fewer where it gets late; as many as take these seconds where they are short, since a JVM compiles
+    what it runs often, and takes the processor from the query while it does."""
     start = perf_counter()
     runs = [_timed(engine, case)]
     while (len(runs) < times and perf_counter() < until) or (
-        len(runs) < _MOST_SHORT_RUNS and perf_counter() - start < _SHORT_SECONDS
+        len(runs) < _MOST_SHORT_RUNS and perf_counter() - start < seconds
     ):
         runs.append(_timed(engine, case))
     return runs

@@ -1,8 +1,9 @@
 """Bytes at a raw address, for kernels that follow a string into the Arrow buffer that holds it.
 
 A group key of type string is carried as length, prefix and address (`kernels/strings.py`), so that moving a key never
-moves its bytes. Two loads, a store, a copy and a hint to the processor are all that is needed; they are unaligned, and the
-caller guarantees that the address range belongs to a buffer that it keeps alive. The hint may name any address.
+moves its bytes; and a page is decoded where it lies. Loads, stores, a copy and a hint to the processor are all that is
+needed; they are unaligned, and the caller guarantees that the address range belongs to a buffer that it keeps alive. The
+hint may name any address.
 """
 
 from __future__ import annotations
@@ -25,11 +26,28 @@ def _load_u8(typing_context: Any, address: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def _load_u32(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
+
+    return types.uint32(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def _load_u64(typing_context: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=1)
 
     return types.uint64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _store_u32(typing_context: Any, address: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.uint32), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -66,7 +84,9 @@ def _prefetch(typing_context: Any, address: Any) -> Any:
 
 
 load_u8 = cast(Callable[[int], Any], _load_u8)
+load_u32 = cast(Callable[[int], Any], _load_u32)
 load_u64 = cast(Callable[[int], Any], _load_u64)
+store_u32 = cast(Callable[[int, Any], None], _store_u32)
 store_u64 = cast(Callable[[int, Any], None], _store_u64)
 copy_bytes = cast(Callable[[int, int, int], None], _copy_bytes)
 prefetch = cast(Callable[[int], None], _prefetch)

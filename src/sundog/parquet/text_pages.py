@@ -71,7 +71,7 @@ def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa
         return pa.Array.from_buffers(view, chunk.rows, [validity, rows, *blocks])
     codes = pa.Array.from_buffers(pa.int32(), chunk.rows, [validity, rows])
     values = pa.Array.from_buffers(view, len(entries), [None, pa.py_buffer(entries), *blocks])
-    return pa.DictionaryArray.from_arrays(codes, values)
+    return pa.DictionaryArray.from_arrays(codes, values, safe=False)  # the kernel has looked that they fit
 
 
 def _entry_count(chunk: StoredChunk) -> int:

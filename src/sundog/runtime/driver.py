@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from time import perf_counter
 from typing import TypeVar
 
@@ -25,7 +27,7 @@ from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
 from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators
 
 T = TypeVar("T")
-_FEW_ROWS = 1 << 15
+_FEW_ROWS = 1 << 16  # which one task groups in less time than it takes to share them out
 
 
 class DriverRuntime(Runtime):
@@ -107,6 +109,37 @@ def _results(futures: list[Future[T]]) -> list[T]:
     return [future.result() for future in futures]
 
 
+@dataclass(frozen=True)
+class _Split:
+    """What a task has for each target; or, where it is little, all of it unsplit."""
+
+    unsplit: list[pa.RecordBatch]
+    buckets: list[list[pa.RecordBatch]] | None
+
+
+def _buckets(
+    partitioner: Partitioner, stream: Iterator[pa.RecordBatch], context: TaskContext
+) -> list[list[pa.RecordBatch]]:
+    buckets: list[list[pa.RecordBatch]] = [[] for _ in range(partitioner.partitions)]
+    for target, batch in partitioner.split(stream, context):
+        if batch.num_rows:
+            buckets[target].append(batch)
+            context.metrics.add("exchange_rows", batch.num_rows)
+    return buckets
+
+
+def _targets(partitioner: Partitioner, produced: list[_Split]) -> list[Source]:
+    """What the tasks of the next stage read. If no task had much, one of them reads all."""
+    if partitioner.joinable and all(split.buckets is None for split in produced):
+        return [BatchSource([batch for split in produced for batch in split.unsplit])]
+    spread = [
+        _buckets(partitioner, iter(split.unsplit), TaskContext()) if split.buckets is None else split.buckets
+        for split in produced
+    ]
+    targets = [[batch for buckets in spread for batch in buckets[target]] for target in range(partitioner.partitions)]
+    return [BatchSource(batches) for batches in (_joined(targets) if partitioner.joinable else targets)]
+
+
 def _joined(targets: list[list[pa.RecordBatch]]) -> list[list[pa.RecordBatch]]:
     """Neighbours together as long as they are few rows: a task costs more than to group some thousands."""
     joined: list[list[pa.RecordBatch]] = []
@@ -135,22 +168,23 @@ class _DriverFlow(Flow):
         return _DriverFlow(self._runtime, self._sources, (*self._operators, *operators), self._label)
 
     def exchange(self, partitioner: Partitioner) -> Flow:
-        def split(index: int, context: TaskContext) -> list[list[pa.RecordBatch]]:
-            buckets: list[list[pa.RecordBatch]] = [[] for _ in range(partitioner.partitions)]
+        few = _FEW_ROWS // max(len(self._sources), 1) if partitioner.joinable else 0
+
+        def split(index: int, context: TaskContext) -> _Split:
             stream = run_operators(self._sources[index].read(context), self._operators, context)
-            for target, batch in partitioner.split(stream, context):
-                if batch.num_rows:
-                    buckets[target].append(batch)
-                    context.metrics.add("exchange_rows", batch.num_rows)
-            return buckets
+            unsplit: list[pa.RecordBatch] = []
+            rows = 0
+            while rows < few:
+                batch = next(stream, None)
+                if batch is None:
+                    context.metrics.add("exchange_rows", rows)
+                    return _Split(unsplit, None)
+                unsplit.append(batch)
+                rows += batch.num_rows
+            return _Split([], _buckets(partitioner, chain(unsplit, stream), context))
 
         produced = self._runtime.run_tasks(len(self._sources), split, self._label)
-        targets = [
-            [batch for buckets in produced for batch in buckets[target]] for target in range(partitioner.partitions)
-        ]
-        if partitioner.joinable:
-            targets = _joined(targets)
-        return _DriverFlow(self._runtime, [BatchSource(batches) for batches in targets], (), partitioner.describe())
+        return _DriverFlow(self._runtime, _targets(partitioner, produced), (), partitioner.describe())
 
     def hold(self) -> Flow:
         held = [HeldBatches(batches) for batches in self.collect_partitions()]
