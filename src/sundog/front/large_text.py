@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 
 from sundog.front.jvm_objects import once_per_jvm
 
-_PIECE = 4000  # characters; at most three bytes each in UTF-8 for all but rare ones
+_PIECE = 7000  # characters, most of which are a byte in UTF-8
 log = logging.getLogger("sundog")
 
 
@@ -26,11 +26,32 @@ def plan_json(jvm: Any, jplan: Any) -> str:
     pieces_of = _pieces_of(jvm)
     if pieces_of is None:
         return str(jplan.toJSON())
-    matcher = pieces_of.apply(jplan)
+    return _joined(pieces_of.apply(jplan))
+
+
+def json_of(jvm: Any, jvalues: Any) -> str:
+    """A Java array or collection as JSON: a call for each element takes 0.1 ms."""
+    writer_class, mapper, pattern = _writing(jvm)
+    writer = writer_class()
+    mapper.writeValue(writer, jvalues)
+    return _joined(pattern.matcher(writer.getBuffer()))
+
+
+def _joined(matcher: Any) -> str:
     pieces = []
     while matcher.find():
         pieces.append(matcher.group())
     return "".join(pieces)
+
+
+@once_per_jvm
+def _writing(jvm: Any) -> tuple[Any, Any, Any]:
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    return jvm.java.io.StringWriter, mapper, _pattern_of_pieces(jvm)
+
+
+def _pattern_of_pieces(jvm: Any) -> Any:
+    return jvm.java.util.regex.Pattern.compile(f"(?s).{{1,{_PIECE}}}")
 
 
 @once_per_jvm
@@ -42,7 +63,7 @@ def _pieces_of(jvm: Any) -> Any | None:
         returns_text = invoke.MethodType.methodType(of_name("java.lang.String"))
         tree_node = of_name("org.apache.spark.sql.catalyst.trees.TreeNode")
         to_json = lookup.findVirtual(tree_node, "toJSON", returns_text)
-        pieces = jvm.java.util.regex.Pattern.compile(f"(?s).{{1,{_PIECE}}}")
+        pieces = _pattern_of_pieces(jvm)
         matches = invoke.MethodType.methodType(of_name("java.util.regex.Matcher"), of_name("java.lang.CharSequence"))
         in_pieces = lookup.bind(pieces, "matcher", matches)
         of_text = in_pieces.asType(in_pieces.type().changeParameterType(0, of_name("java.lang.String")))

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm import CatalystPlan, jexpression
+from sundog.front.large_text import json_of
 from sundog.front.support import Code, Declined, Reason
 from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
 from sundog.types import arrow_type
@@ -27,7 +28,6 @@ PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFile
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
 HADOOP_SETTINGS = {"s3a": "fs.s3a.", "gs": "fs.gs.", "abfss": "fs.azure.", "hdfs": "dfs."}
 
-MANY_FILES = 200  # from here on, one call for a long text is faster than a call for each path
 ConfReader = Callable[[str, str], str]
 
 
@@ -187,12 +187,7 @@ def _conjuncts(condition: Node) -> Iterable[Node]:
 
 
 def _list_plain(source: _V1Source | _V2Source, jvm: Any) -> tuple[DataFile, ...]:
-    found = source.location.inputFiles()
-    uris = (
-        [str(uri) for uri in found]
-        if len(found) < MANY_FILES
-        else str(jvm.java.lang.String.join("\n", found)).split("\n")
-    )
+    uris: list[str] = json.loads(json_of(jvm, source.location.inputFiles()))
     if any(not _is_local(uri) for uri in uris):
         return _list_directories(source, [], [], jvm)
     return tuple(file for uri in uris if (file := _local_file(uri, ())) is not None)

@@ -101,7 +101,7 @@ class ParquetAccessPlan:
 
     def rows(self) -> int:
         """Rows in what is left to read."""
-        return self._rows(self.split_runs())
+        return sum(int(layout.footer.row_counts[v != Verdict.SKIP].sum()) for _, layout, v in self.opened())
 
     def slices(self, runs: Iterable[Run]) -> tuple[FileSlice, ...]:
         """The runs as picklable parts of files, those of one file together, in the order given."""

@@ -1,4 +1,4 @@
-"""The pages of a column chunk, found and decompressed, for who decodes them himself.
+"""The pages of a column chunk, for who decodes them himself.
 
     chunk:   [dictionary][page of codes][page of codes][plain page] ...
 
@@ -70,8 +70,12 @@ class StoredChunk:
         self._most = chunk.total_uncompressed_size
         self._nullable = column.max_definition_level > 0
         self._pages: Table | None = None
-        self.rooms = (0, 0, 0)
-        self.is_coded = False
+        self.rooms = (
+            0,
+            0,
+            0,
+        )  # bytes of the largest page as stored and decompressed, and of the entries as wide numbers
+        self.is_coded = False  # whether every row is the number of a dictionary entry
 
     def is_readable_by_kernels(self, source: pa.NativeFile) -> bool:
         """Whether a kernel can read and decompress it by itself."""

@@ -1,8 +1,8 @@
 """A string column of a row group, decoded without copying a string.
 
 Arrow copies every string out of its page, one by one; a dictionary it copies out row by row as well, or builds anew where a
-writer gave up on it in the middle. Here the pages are decompressed and nothing more: a row is a *view* into the page that holds its bytes, as in Arrow's string_view,
-or the number of a dictionary entry.
+writer gave up on it in the middle. Here the pages are decompressed and nothing more: a row is a *view* into the page that
+holds its bytes, as in Arrow's string_view, or the number of a dictionary entry.
 
     chunk:   [dictionary][page of codes][page of codes][plain page][plain page]
     result:  views into the dictionary ────────────────┘            └── views into the pages
@@ -40,11 +40,10 @@ def read_text(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, 
 
 
 def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa.Array:
-    by_kernel = chunk.is_readable_by_kernels(source) and chunk.is_all_compressed
-    data = None if by_kernel else chunk.read(source)
+    data = None if chunk.is_readable_by_kernels(source) and chunk.is_all_compressed else chunk.read(source)
     room = pa.allocate_buffer(chunk.rooms[0] if data is None else 0)
     unpacked = decompressed(chunk, data) or pa.allocate_buffer(chunk.unpacked_size + SLACK)
-    blocks = [unpacked] if data is None else [unpacked, data]
+    blocks = [unpacked] if chunk.is_all_compressed else [unpacked, data]
     if max(block.size for block in blocks) > _LARGEST_BLOCK:
         raise Unusual
     entries = np.empty((_entry_count(chunk), 2), np.int64)
