@@ -48,6 +48,7 @@ from sundog.runtime.prepare import (
     Leaf,
     fewest_ranges,
     group_partitions,
+    grouping_task_count,
     key_partitions,
     prepare,
     some_row_groups,
@@ -202,7 +203,14 @@ class _Builder:
             return self._runtime.start([limit_scan(self._leaf.access, wanted)], "Scan").then(limit)
         return self.flow(plan.child).then(LimitOperator(plan.schema, wanted)).gather().then(limit)
 
-    def _scan(self, scan: Scan, as_stored: frozenset[str] = frozenset(), again: bool = False, times: int = 1) -> Flow:
+    def _scan(
+        self,
+        scan: Scan,
+        as_stored: frozenset[str] = frozenset(),
+        again: bool = False,
+        times: int = 1,
+        is_grouped: bool = False,
+    ) -> Flow:
         """`times`: as many tasks, of which each reads everything."""
         assert self._leaf is not None
         access = self._leaf.access
@@ -212,7 +220,11 @@ class _Builder:
             tasks = repeated_scans(access, times, as_stored)
         else:
             runtime = self._runtime
-            count = task_count(access.column_bytes(), runtime.parallelism, runtime.scan_tasks_per_slot)
+            count = (
+                grouping_task_count(access, runtime)
+                if is_grouped
+                else task_count(access.column_bytes(), runtime.parallelism, runtime.scan_tasks_per_slot)
+            )
             tasks = scan_tasks(access, count, as_stored, again)
         return self._runtime.start(tasks or [BatchSource([])], "Scan")
 
@@ -313,7 +325,7 @@ class _Builder:
         computed = [expr for expr in used if not isinstance(expr, Column)]
         computed += [call.filter for call in plan.aggregates if call.filter is not None]
         as_stored = frozenset(plain - set().union(*(columns_of(expr) for expr in computed)))
-        return self._scan(plan.child.scan, as_stored, times=plan.shares)
+        return self._scan(plan.child.scan, as_stored, times=plan.shares, is_grouped=True)
 
     def _foreign_scan(self, plan: ForeignScan) -> Flow:
         if not isinstance(self._runtime, SparkRuntime):

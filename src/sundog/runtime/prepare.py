@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 FINAL_TASKS_PER_SLOT = 2  # enough that a large group of one task does not leave the others idle
 TASK_BYTES = 4 << 20  # decoding so much takes some 5 ms
+_GROUPING_TASK_BYTES = 256 << 20
 _SORTED_TIMES = 8  # the memory that a range takes while it is sorted and computed, over the bytes of its columns
 _PROBED_ROW_GROUPS = 3
 _READ_UNDER_WHERE = 2
@@ -256,6 +257,15 @@ def task_count(column_bytes: int, slots: int, per_slot: int = 1) -> int:
     """Tasks for so much input: none so small that starting it costs more than running it, and as many for each slot."""
     count = max(1, min(slots * per_slot, column_bytes // TASK_BYTES))
     return count if count <= slots else count - count % slots
+
+
+def grouping_task_count(access: ParquetAccessPlan, runtime: Runtime) -> int:
+    """Tasks for rows that are grouped as they are read. Each makes a table of the groups it meets, which are the same in all:
+    as few as possible, if all have as much to do, and as many as even out where a WHERE may leave one more than another."""
+    size, slots, per_slot = access.column_bytes(), runtime.parallelism, runtime.scan_tasks_per_slot
+    if access.predicate is None:
+        per_slot = min(per_slot, size // (slots * _GROUPING_TASK_BYTES) + 1)
+    return task_count(size, slots, per_slot)
 
 
 def exchange_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
