@@ -134,6 +134,28 @@ def total_length(views: Any, step: int) -> int:
 
 
 @kernel
+def long_bytes(words: Any, at: int) -> int:
+    """The bytes of all long strings in the columns `at` and `at` + 1 of `words`."""
+    total = 0
+    for row in range(words.shape[0]):
+        length = length_of(words[row, at])
+        total += length if length > MAX_INLINE else 0
+    return total
+
+
+@kernel
+def own_long_strings(words: Any, at: int, blocks: Any, target: int, number: int) -> None:
+    """Copy them behind each other to the address `target`, which is that of block `number` from then on."""
+    offset: Any = np.int64(0)
+    for row in range(words.shape[0]):
+        length = length_of(words[row, at])
+        if length > MAX_INLINE:
+            copy_bytes(target + offset, address_of(words[row, at + 1], blocks), length)
+            words[row, at + 1] = (offset << 32) | number
+            offset += length
+
+
+@kernel
 def write_strings(views: Any, blocks: Any, offsets: Any, target: int) -> None:
     """Lay the strings out one after the other at the address `target`, as Arrow's string layout wants them.
 

@@ -91,12 +91,13 @@ class KnownValues:
         self._low = 0
         self._table = np.full(1, -1, np.int32)  # a slot for each value from `low` on, then one for NULL
 
-    def groups_of(self, key: Vector) -> npt.NDArray[np.int32] | None:
-        """The group of each row, -1 where it is not known; None where that is so for many."""
+    def groups_of(self, key: Vector) -> tuple[npt.NDArray[np.int32], int] | None:
+        """The group of each row, -1 where it is not known, and for how many that is so; None if for many."""
         if len(self._table) == 1 or not _is_number(key):
             return None
         ids, most = np.empty(key.length, np.int32), key.length // 4
-        return ids if known_values(key.values, key.mask, self._low, self._table, most, ids) <= most else None
+        unknown = int(known_values(key.values, key.mask, self._low, self._table, most, ids))
+        return (ids, unknown) if unknown <= most else None
 
     def learn(self, key: Vector, groups: npt.NDArray[np.int32]) -> None:
         """The groups of some rows are these."""

@@ -11,20 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sundog.kernels.hash_groups import assign_groups
-from sundog.kernels.partition import put_pair
+from sundog.kernels.strings import long_bytes, own_long_strings
 from sundog.operators.aggregate.direct_keys import KnownValues, direct_groups
 from sundog.operators.aggregate.group_keys import hash_words
 from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.vectors import (
-    NO_MASK,
+    LARGEST_STRING_BYTES,
     Blocks,
     Vector,
     addresses,
-    from_arrow,
     is_text,
-    to_arrow,
 )
 
 _FIRST_SLOTS = 1 << 10
@@ -53,10 +52,11 @@ class GroupTable:
 
     def assign(self, keys: Sequence[Vector], length: int) -> Ids:
         """The group of each row. `cheap` tells afterwards whether most rows could be told apart without hashing."""
-        ids = self._known.groups_of(keys[0]) if len(keys) == 1 else None
-        if ids is not None:
-            rows = np.flatnonzero(ids < 0)
-            if len(rows):
+        known = self._known.groups_of(keys[0]) if len(keys) == 1 else None
+        if known is not None:
+            ids, missing = known
+            if missing:
+                rows = np.flatnonzero(ids < 0)
                 unknown = keys[0].take(rows)
                 ids[rows] = found = self._look_up([unknown], len(rows))
                 self._known.learn(unknown, found)
@@ -129,11 +129,11 @@ class GroupTable:
     def _keep_strings(self, first: int, blocks: Blocks) -> None:
         """Copy the long strings of the groups from `first` on, which still lie in the blocks of their batch."""
         new = self._words[first : self.count]
-        rows = np.arange(len(new), dtype=np.int32)
-        for place, key in zip(
-            self._layout.places, self._layout.decode(new, rows, True, [blocks] * len(self._layout.dtypes)), strict=True
-        ):
-            if is_text(key.dtype) and not key.all_null:
-                own = from_arrow(to_arrow(key))
-                put_pair(own.values, NO_MASK, len(self._blocks), new, place.word)
-                self._blocks += own.blocks
+        for place, dtype in zip(self._layout.places, self._layout.dtypes, strict=True):
+            size = long_bytes(new, place.word) if is_text(dtype) else 0
+            if size > LARGEST_STRING_BYTES:
+                raise OverflowError("the strings of one batch of keys have more bytes than can be told apart")
+            if size:
+                own = pa.allocate_buffer(size)
+                own_long_strings(new, place.word, addresses(blocks), own.address, len(self._blocks))
+                self._blocks += (own,)

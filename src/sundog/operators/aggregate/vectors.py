@@ -33,7 +33,7 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Blocks = tuple[pa.Buffer, ...]
 NO_MASK: Bytes = np.zeros(0, np.uint8)  # how kernels are told that all rows count
-_LARGEST_STRING_BYTES = 2**31 - 1
+LARGEST_STRING_BYTES = 2**31 - 1
 _WORTH_COMPACTING = 1 << 16
 _MOST_SHARED_NULLS = 1 << 20
 _MEASURED_STRINGS = 1 << 10
@@ -120,7 +120,7 @@ class Vector:
         if self.all_null or not self.blocks or self.coded is not None:
             return self
         size = text_bytes(self)
-        if sum(block.size for block in self.blocks) <= 2 * size + _WORTH_COMPACTING or size > _LARGEST_STRING_BYTES:
+        if sum(block.size for block in self.blocks) <= 2 * size + _WORTH_COMPACTING or size > LARGEST_STRING_BYTES:
             return self
         return from_arrow(to_arrow(self))
 
@@ -378,7 +378,7 @@ def _null_array(dtype: pa.DataType, length: int) -> pa.Array:
 def _written(vector: Vector) -> tuple[pa.Buffer, pa.Buffer]:
     views = vector.values
     size = text_bytes(vector)
-    if size > _LARGEST_STRING_BYTES:
+    if size > LARGEST_STRING_BYTES:
         raise InternalError(f"{size} bytes of strings in one batch")
     data = np.empty(size + WRITE_SLACK, np.uint8)
     offsets = np.empty(vector.length + 1, np.int32)
