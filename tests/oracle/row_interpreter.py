@@ -261,7 +261,7 @@ def _date_trunc(unit: str, value: Any) -> Any:
         return None
     units = ["year", "month", "day", "hour", "minute", "second", "microsecond"]
     if unit == "quarter":
-        value = value.replace(month=(value.month - 1) // 3 * 3 + 1)
+        value = value.replace(month=(value.month - 1) // 3 * 3 + 1, day=1)
         unit = "month"
     if unit == "week":
         value = value - dt.timedelta(days=value.weekday())
