@@ -106,6 +106,8 @@ def test_small_row_groups_are_read_together_and_large_ones_apart(files, monkeypa
     monkeypatch.setattr(scan_module, "_RUN_ROWS_OF_NUMBERS", 250)
     assert len(read(files, ("x", "s"), tasks=1)) == 10
     assert len(read(files, ("x", "y"), tasks=1)) == 5
+    any_text = Compare(CompareOp.GE, Column("s", pa.string()), Literal("", pa.string()))
+    assert len(read(files, ("x", "y"), any_text, tasks=1)) == 10, "strings of the WHERE count too"
 
 
 @pytest.mark.parametrize("size", [1, 2000])

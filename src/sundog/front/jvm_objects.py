@@ -21,3 +21,9 @@ def once_per_jvm(make: Callable[[Any], T]) -> Callable[[Any], T]:
         return made[jvm]
 
     return get
+
+
+@once_per_jvm
+def object_mapper(jvm: Any) -> Any:
+    """Jackson's, which writes any Java value as JSON."""
+    return jvm.com.fasterxml.jackson.databind.ObjectMapper()

@@ -8,7 +8,8 @@ from typing import Any
 
 from sundog.config import OPTIONS
 from sundog.errors import InternalError
-from sundog.front.jvm_objects import once_per_jvm
+from sundog.front.jvm_objects import object_mapper, once_per_jvm
+from sundog.front.large_text import json_of
 
 _KEYS = (
     *(key for option in OPTIONS.values() for key in (option.key, *option.aliases)),
@@ -33,10 +34,10 @@ class SessionConf:
     @classmethod
     def of(cls, jvm: Any, jconf: Any) -> SessionConf:
         """`jconf` is Spark's SQLConf. Its map is copied, and what nobody asks for dropped before it comes over."""
-        tree_map, mapper, keys = _tools(jvm)
+        tree_map, keys = _tools(jvm)
         copied = tree_map(jconf.settings())
         copied.keySet().retainAll(keys)
-        return cls(json.loads(mapper.writeValueAsString(copied)))
+        return cls(json.loads(object_mapper(jvm).writeValueAsString(copied)))
 
     def get(self, key: str, default: str | None = None) -> str | None:
         if key not in _KEYS:
@@ -50,13 +51,13 @@ class SessionConf:
 
 def keys_set(jvm: Any, jconf: Any) -> list[str]:
     """All keys that are set, whosever they are."""
-    keys: list[str] = json.loads(_tools(jvm)[1].writeValueAsString(jconf.settings().keySet()))
+    keys: list[str] = json.loads(json_of(jvm, jconf.settings().keySet()))
     return keys
 
 
 @once_per_jvm
-def _tools(jvm: Any) -> tuple[Any, Any, Any]:
+def _tools(jvm: Any) -> tuple[Any, Any]:
     keys = jvm.java.util.ArrayList()
     for key in _KEYS:
         keys.add(key)
-    return jvm.java.util.TreeMap, jvm.com.fasterxml.jackson.databind.ObjectMapper(), keys
+    return jvm.java.util.TreeMap, keys

@@ -29,7 +29,6 @@ from sundog.kernels.pointers import copy_bytes, load_u32, load_u64, store_u32, s
 # decompressed to (or 0: they are stored as they are, or in Snappy); bytes of a number as stored and as wanted; the address of
 # the first number to be written and the place of its row's byte in `valid`.
 FIRST_PAGE, PAGES, ADDRESS, OFFSET, DECOMPRESSED, STORED_WIDTH, WIDTH, OUT, FIRST_ROW = range(9)
-CHUNK_FIELDS = 9
 
 
 @kernel

@@ -24,9 +24,7 @@ from sundog.kernels.snappy import unpack_snappy
 # What is known of a page before it is opened: where its bytes are in the chunk, and where they are put.
 ROWS, CODED, PACKED_AT, PACKED, UNPACKED_AT, UNPACKED, LEVELS = range(7)
 AS_STORED = -1  # for UNPACKED_AT: the page is not compressed
-LEVELS_INSIDE = (
-    -1
-)  # for LEVELS: they are what the page begins with, after their length; else, the bytes before the page
+LEVELS_INSIDE = -1  # for LEVELS: the page begins with them, after their length; else, how many bytes before it they are
 
 _read_file = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 

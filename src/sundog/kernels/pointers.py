@@ -17,46 +17,44 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
+def _loads(bits: int) -> Callable[..., Any]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer()), align=1)
+
+    return generate
+
+
+def _stores(bits: int) -> Callable[..., Any]:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return generate
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def _load_u8(typing_context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
-
-    return types.uint8(types.int64), generate
+    return types.uint8(types.int64), _loads(8)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _load_u32(typing_context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
-
-    return types.uint32(types.int64), generate
+    return types.uint32(types.int64), _loads(32)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _load_u64(typing_context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=1)
-
-    return types.uint64(types.int64), generate
+    return types.uint64(types.int64), _loads(64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _store_u32(typing_context: Any, address: Any, word: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint32), generate
+    return types.void(types.int64, types.uint32), _stores(32)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _store_u64(typing_context: Any, address: Any, word: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint64), generate
+    return types.void(types.int64, types.uint64), _stores(64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -80,7 +80,8 @@ class ScanTask:
         """How many rows may be read in one go, if they are of more than one row group."""
         if self.batch_rows is not None:
             return 0
-        return _RUN_ROWS if any(is_text(field.type) for field in self.schema) else _RUN_ROWS_OF_NUMBERS
+        reads_text = any(is_text(column.dtype) for column in self.relation.file_columns)  # those of the WHERE as well
+        return _RUN_ROWS if reads_text else _RUN_ROWS_OF_NUMBERS
 
     def _read_run(
         self,

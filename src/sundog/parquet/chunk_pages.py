@@ -12,7 +12,7 @@ then known; not with the footer, which keeps what it knows as long as it lives, 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -70,18 +70,12 @@ class StoredChunk:
         self._most = chunk.total_uncompressed_size
         self._nullable = column.max_definition_level > 0
         self._pages: Table | None = None
-        self.rooms = (
-            0,
-            0,
-            0,
-        )  # bytes of the largest page as stored and decompressed, and of the entries as wide numbers
-        self.is_coded = False  # whether every row is the number of a dictionary entry
 
     def is_readable_by_kernels(self, source: pa.NativeFile) -> bool:
         """Whether a kernel can read and decompress it by itself."""
         return self._pages is not None and self.codec in _CODECS_OF_KERNELS and isinstance(source, pa.OSFile)
 
-    @property
+    @cached_property
     def is_all_compressed(self) -> bool:
         """Whether nothing has to stay where it was read."""
         return bool(((self.pages[:, UNPACKED_AT] != AS_STORED) | (self.pages[:, ROWS] == 0)).all())
@@ -92,7 +86,18 @@ class StoredChunk:
         assert self._pages is not None
         return self._pages
 
-    @property
+    @cached_property
+    def is_coded(self) -> bool:
+        """Whether every row is the number of a dictionary entry."""
+        return bool(self.pages[0, ROWS]) and bool(self.pages[1:, CODED].all())
+
+    @cached_property
+    def rooms(self) -> tuple[int, int, int]:
+        """Bytes of the largest page as it is stored, of the largest one decompressed, and of the entries as wide numbers."""
+        stored = self.pages[:, PACKED] + np.maximum(self.pages[:, LEVELS], 0)
+        return int(stored.max()), int(self.pages[:, UNPACKED].max()), 8 * int(self.pages[0, ROWS])
+
+    @cached_property
     def unpacked_size(self) -> int:
         return int(self.pages[:, UNPACKED].sum())
 
@@ -113,9 +118,6 @@ class StoredChunk:
             raise Unusual from problem  # no page header, or one of a new kind
         if pages[1:, ROWS].sum() != self.rows or pages[:, UNPACKED].sum() > self._most:
             raise Unusual
-        stored = pages[:, PACKED] + np.maximum(pages[:, LEVELS], 0)
-        self.rooms = (int(stored.max()), int(pages[:, UNPACKED].max()), 8 * int(pages[0, ROWS]))
-        self.is_coded = bool(pages[0, ROWS]) and bool(pages[1:, CODED].all())
         self._pages = pages
 
     def _find(self, data: memoryview) -> Table:

@@ -279,8 +279,9 @@ def exchange_partitions(leaf: Leaf | None, runtime: Runtime) -> int:
 def group_partitions(
     keys: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...], leaf: Leaf | None, runtime: Runtime
 ) -> int:
-    """As many as keep every slot busy; on threads, of a size that is merged at once, and as many for each; else, so small that a task merges its
-    groups in memory even if every row is one. Groups that do not fit are spilled, which doubles the time."""
+    """As many as keep every slot busy; on threads, of a size that is merged at once, and as many for each; else, so small
+    that a task merges its groups in memory even if every row is one. Groups that do not fit are spilled, which doubles the
+    time."""
     partitions = exchange_partitions(leaf, runtime)
     if leaf is None or partitions == 1:
         return partitions
