@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +122,30 @@ def test_many_slots_exchange(session: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
 
 
-def test_groups_beyond_the_memory_of_a_task_are_exchanged(session: Any) -> None:
+@pytest.mark.parametrize("query", ["one key", "distinct"])
+def test_a_slot_takes_several_shares_if_none_of_them_would_fit_a_tasks_memory_else(
+    session: Any, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr("sundog.runtime.prepare._WAITING", 3.5)
     session.conf.set("spark.sundog.task.memoryBytes", "1m")
+    try:
+        ours = session.sql(QUERIES[query]).toArrow()
+        run = sundog.last_run()
+    finally:
+        session.conf.unset("spark.sundog.task.memoryBytes")
+    assert re.search("each of [468] tasks reads all rows", run.plan)
+    assert run.metrics["input_rows"] == ROWS
+    assert run.metrics["rows_read_again"] >= 3 * ROWS
+    with plain_spark(session):
+        theirs = session.sql(QUERIES[query]).toArrow()
+    assert_same(ours, theirs, ordered=False)
+
+
+def test_groups_for_which_all_rows_would_be_read_too_often_are_exchanged(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.conf.set("spark.sundog.task.memoryBytes", "1m")
+    monkeypatch.setattr("sundog.runtime.prepare._WAITING", 1000)
     try:
         assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
     finally:

@@ -10,7 +10,7 @@ look before each row group, so each is a run of its own: `split_runs(force_per_r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -119,13 +119,13 @@ class ParquetAccessPlan:
         """A file for a task that is told elsewhere which row groups to read."""
         return FileSlice(self.relation.files[number], (), (), self._footer(number).identity)
 
-    def column_bytes(self) -> int:
-        """Uncompressed bytes of the columns in what is left to read; estimated from a sample when that is much."""
+    def column_bytes(self, names: Sequence[str] | None = None) -> int:
+        """Uncompressed bytes of all columns, or of these, in what is left to read; estimated from a sample when that is much."""
         runs = self.split_runs(force_per_row_group=True)
         if not runs:
             return 0
         sample = runs[:: max(len(runs) // _SAMPLED_ROW_GROUPS, 1)]
-        names = self.columns_read()
+        names = self.columns_read() if names is None else names
         counted = sum(self.layout(run.file).column_bytes(names, run.row_groups[0])[1] for run in sample)
         return counted * self._rows(runs) // max(self._rows(sample), 1)
 

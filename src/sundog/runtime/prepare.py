@@ -24,6 +24,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import columns_of, substitute
 from sundog.expr.printing import render
+from sundog.expr.ranks import is_text
 from sundog.front.support import Code, Declined
 from sundog.operators.aggregate.grouping import grouped_bytes
 from sundog.operators.aggregate.hash_partition import MOST_TARGETS
@@ -70,7 +71,8 @@ _GATHERED_ROWS = 300_000
 # What a row and each of its bytes take on their way through a shuffle, in bytes that could be decoded in that time.
 _MOVED_ROW, _MOVED_BYTE = 67, 1.35
 _MOST_PARTITIONS = 1000
-_WAITING = 1.5  # the memory that a share takes while it is merged, over that of its rows
+_WAITING = 1.25  # the memory that a share takes while it is merged, over that of its rows
+_MOST_SHARES = 8
 
 
 def some_row_groups(plan: PhysicalPlan, count: int) -> tuple[ParquetAccessPlan, float, list[Operator]]:
@@ -175,28 +177,29 @@ def _with_way(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPlan:
     moved = rows if found["gives_up"] else min(rows, known + unseen)
     if moved <= _GATHERED_ROWS:
         return replace(plan, way=GroupWay.GATHER)
-    if _affords_shares(plan, keys, leaf, moved, runtime):
-        return replace(plan, way=GroupWay.SHARES, shares=runtime.parallelism)
-    return plan
+    shares = _shares(_states(keys, plan.aggregates), leaf, moved, runtime)
+    return replace(plan, way=GroupWay.SHARES, shares=shares) if shares > 1 else plan
 
 
-def _affords_shares(
-    plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], leaf: Leaf, moved: float, runtime: Runtime
-) -> bool:
-    """With few tasks, reading all rows in each of them is cheaper than moving the groups; if what a task owns fits."""
-    shares, size, rows = runtime.parallelism, leaf.column_bytes, leaf.access.rows()
-    if not 1 < shares <= runtime.most_read or size < shares * TASK_BYTES:
-        return False
+def _shares(states: StateLayout, leaf: Leaf, moved: float, runtime: Runtime) -> int:
+    """In how many tasks to read all rows, each for its share of the keys: a few for each slot, so that a share fits a task's
+    memory. 1 where moving the groups costs less."""
+    slots, size, rows = runtime.parallelism, leaf.column_bytes, leaf.access.rows()
+    if not 1 < slots <= runtime.most_read or size < slots * TASK_BYTES:
+        return 1
     if leaf.access.predicate is not None:  # it would be computed in every task, and may leave little to move
-        return False
-    if (shares - 1) * size > moved * (_MOVED_ROW + _MOVED_BYTE * size / rows):
-        return False
-    return (_row_bytes(keys, plan.aggregates) * rows + size) * _WAITING / shares <= runtime.task_memory_bytes
+        return 1
+    texts = [column.name for column in leaf.access.relation.file_columns if is_text(column.dtype)]
+    waiting = (states.single_bytes * rows + leaf.access.column_bytes(texts)) * _WAITING
+    shares = slots * math.ceil(waiting / (slots * runtime.task_memory_bytes))
+    if shares > _MOST_SHARES or (shares - 1) * size > moved * (_MOVED_ROW + _MOVED_BYTE * size / rows):
+        return 1
+    return shares
 
 
-def _row_bytes(grouped: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...]) -> int:
-    """What a partial group of the first phase takes, but for the bytes of strings."""
-    return StateLayout.of(grouped, tuple(call for call in aggregates if not call.distinct), in_process=True).row_bytes
+def _states(grouped: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...]) -> StateLayout:
+    """The partial groups of the first phase."""
+    return StateLayout.of(grouped, tuple(call for call in aggregates if not call.distinct), in_process=True)
 
 
 def _probe(plan: TwoPhaseAggregate, keys: tuple[NamedExpr, ...], runtime: Runtime) -> dict[str, Any] | None:
@@ -291,7 +294,7 @@ def group_partitions(
         slots = runtime.parallelism
         rounds = grouped_bytes(rows, words) // MERGED_BYTES // slots + 1
         return max(partitions, min(MOST_TARGETS, rounds * slots))
-    row_bytes = _row_bytes(grouped_by(keys, aggregates), aggregates)
+    row_bytes = _states(grouped_by(keys, aggregates), aggregates).row_bytes
     fitting = MERGE_COPIES * (row_bytes * rows + leaf.column_bytes) / runtime.task_memory_bytes
     slots = runtime.parallelism
     return max(partitions, min(_MOST_PARTITIONS, slots * math.ceil(fitting / slots)))

@@ -33,6 +33,7 @@ class Setup:
     batch_rows: int = 1 << 18
     probe_rows: int = 1 << 16
     bucket_bytes: int = 1 << 19
+    sampled_rows: int = 1 << 13
     part_rows: int = 1 << 21
     table_groups: int = 1 << 17
     shares: int = 1
@@ -52,6 +53,8 @@ def small_figures(setup: Setup) -> Iterator[None]:
             (skip_partial, "FIRST_PAUSE_ROWS", 4 * setup.probe_rows),
             (first_phase, "MOST_GROUPS", setup.table_groups),
             (grouping, "_BUCKET_BYTES", setup.bucket_bytes),
+            (grouping, "_SAMPLED_ROWS", setup.sampled_rows),
+            (grouping, "_SAMPLED_OF", min(grouping._SAMPLED_OF, setup.sampled_rows)),
             (merging, "_PART_ROWS", setup.part_rows),
         ):
             stack.enter_context(patch.object(module, name, value))

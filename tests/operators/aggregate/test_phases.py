@@ -65,6 +65,7 @@ setups = st.builds(
     batch_rows=st.sampled_from([1, 3, 8, 1 << 18]),
     probe_rows=st.sampled_from([1, 4, 1 << 16]),
     bucket_bytes=st.sampled_from([64, 1 << 19]),
+    sampled_rows=st.sampled_from([1, 3, 1 << 13]),
     part_rows=st.sampled_from([5, 1 << 21]),
     table_groups=st.sampled_from([1, 6, 1 << 17]),
     shares=st.sampled_from([1, 1, 2, 3]),

@@ -46,6 +46,8 @@ from sundog.operators.aggregate.vectors import (
 EXCHANGE_LEVEL, WAIT_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = range(6)
 _BUCKET_BYTES = 1 << 19
 _MOST_BUCKETS = 64
+_ONE_BUCKET = 2  # times its size, if no row need be moved then
+_SAMPLED_ROWS, _SAMPLED_OF = 1 << 13, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> Grouped:
         none = Groups(np.zeros(0, np.int32), 0)
         return Grouped(layout, _merged(layout, _concat_states(layout, chunks), none), 0)
     encoder = KeyEncoder.over(layout.key_layout, [chunk.keys for chunk in chunks])
-    buckets = _buckets(length, layout.key_layout.value_words + encoder.null_words)
+    buckets = _buckets(encoder, chunks, length)
     if buckets == 1:
         rows, starts = _joined(_encoded(encoder, chunks)), np.array([0, length], np.int64)
         states = _concat_states(layout, chunks)
@@ -130,10 +132,33 @@ def grouped_bytes(rows: int, words: int) -> int:
     return rows * (8 * words + 24)
 
 
-def _buckets(length: int, words: int) -> int:
-    """As many as fit the cache; a power of two."""
+def _buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], length: int) -> int:
+    """A power of two of buckets that fit the cache; one where the groups seem to fit it as they are.
+
+    100 million rows of a million groups, in 64 partitions: 2.2 s in buckets, half of it to move the rows; 1.2 s in one.
+    """
+    words = encoder.layout.value_words + encoder.null_words
     wanted = grouped_bytes(length, words) // _BUCKET_BYTES
-    return 1 if wanted <= 1 else min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
+    if wanted <= 1:
+        return 1
+    if length >= _SAMPLED_OF * _SAMPLED_ROWS:
+        groups = _estimated_groups(encoder, chunks, length // _SAMPLED_ROWS)
+        if grouped_bytes(groups, words) <= _ONE_BUCKET * _BUCKET_BYTES:
+            return 1
+    return min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
+
+
+def _estimated_groups(encoder: KeyEncoder, chunks: Sequence[Chunk], step: int) -> int:
+    """How many groups there are, judged by one row of `step` (Chao's estimate: a frequent key does not hide the rare ones)."""
+    parts = []
+    for at, chunk in enumerate(chunks):
+        rows = np.arange(0, chunk.length, step | 1)
+        hashes = None if chunk.hashes is None else chunk.hashes[rows]
+        parts.append(encoder.encode(at, [key.take(rows) for key in chunk.keys], len(rows), hashes))
+    sample = _joined(parts)
+    found = encoder.find_groups(sample, np.array([0, len(sample.words)], np.int64))
+    once, twice = (int(np.count_nonzero(found.sizes == times)) for times in (1, 2))
+    return found.count + once * (once - 1) // (2 * (twice + 1))
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:

@@ -12,7 +12,7 @@ run-end encoded, since those of rows that were passed on are all the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,14 +51,20 @@ class StateLayout:
     @cached_property
     def state_bytes(self) -> int:
         """What the states of one group take, but for the bytes of strings."""
-        widths = (storage(dtype) for types in self.state_types for dtype in types)
-        return sum(numpy_type.itemsize * words + 1 for numpy_type, words in widths)
+        return _bytes(dtype for types in self.state_types for dtype in types)
 
     @cached_property
     def row_bytes(self) -> int:
         """What a partial group takes with its key, but for the bytes of strings."""
-        widths = (storage(dtype) for _, dtype in self.keys)
-        return self.state_bytes + sum(numpy_type.itemsize * words + 1 for numpy_type, words in widths)
+        return self.state_bytes + _bytes(dtype for _, dtype in self.keys)
+
+    @cached_property
+    def single_bytes(self) -> int:
+        """What a row takes that is passed on ungrouped, with its key, but for the bytes of strings: its counts, nothing."""
+        counts = (
+            accumulator.state_types[index] for accumulator in self.accumulators() for index in accumulator.count_columns
+        )
+        return self.row_bytes - _bytes(counts)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -115,6 +121,11 @@ class StateLayout:
             states.append(rest[: len(types)])
             rest = rest[len(types) :]
         return Chunk(batch.num_rows, keys, states, hashes)
+
+
+def _bytes(dtypes: Iterable[pa.DataType]) -> int:
+    """What a value of each takes, with its part of the mask that tells NULLs."""
+    return sum(numpy_type.itemsize * words + 1 for numpy_type, words in map(storage, dtypes))
 
 
 @dataclass(frozen=True, eq=False)
