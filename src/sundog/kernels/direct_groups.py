@@ -13,22 +13,23 @@ import numpy as np
 
 from sundog.kernels.compile import kernel
 
+_GREATEST = (1 << 63) - 1
+
 
 @kernel
 def range_of(values: Any, valid: Any) -> tuple[Any, Any]:
     """The least and the greatest value that is not NULL; (0, -1) where there is none."""
-    low, high = np.int64(0), np.int64(-1)
-    empty = True
-    for row in range(values.size):
-        if valid.size == 0 or valid[row] != 0:
-            value = np.int64(values[row])
-            if empty:
-                low, high, empty = value, value, False
-            elif value < low:
-                low = value
-            elif value > high:
-                high = value
-    return low, high
+    low, high = np.int64(_GREATEST), np.int64(-_GREATEST - 1)
+    if valid.size == 0:
+        for row in range(values.size):
+            low = min(low, np.int64(values[row]))
+            high = max(high, np.int64(values[row]))
+    else:
+        for row in range(values.size):
+            if valid[row] != 0:
+                low = min(low, np.int64(values[row]))
+                high = max(high, np.int64(values[row]))
+    return (low, high) if low <= high else (np.int64(0), np.int64(-1))
 
 
 @kernel
@@ -61,6 +62,13 @@ def add_slots(values: Any, valid: Any, low: int, stride: int, null_slot: int, sl
             slots[row] += (np.int64(values[row]) - low) * stride
         else:
             slots[row] += null_slot * stride
+
+
+@kernel
+def add_coded_slots(codes: Any, valid: Any, numbers: Any, stride: int, slots: Any) -> None:
+    """The same for entries of a dictionary, which have the given numbers; the last one is that of NULL."""
+    for row in range(slots.size):
+        slots[row] += numbers[codes[row] if valid.size == 0 or valid[row] != 0 else numbers.size - 1] * stride
 
 
 @kernel

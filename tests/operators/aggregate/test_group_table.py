@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.operators.aggregate import group_table
+from sundog.operators.aggregate import group_table, known_keys
 from sundog.operators.aggregate.direct_keys import direct_groups
 from sundog.operators.aggregate.group_table import GroupTable
 from sundog.operators.aggregate.key_layout import KeyLayout
@@ -112,3 +112,77 @@ def test_known_numbers_are_found_again(batches: list[list[int | None]], narrow: 
         ids = table.assign([from_arrow(pa.array(rows, pa.int32()).cast(narrow))], len(rows))
         assert ids.tolist() == [seen.setdefault(row, number) for row, number in zip(rows, ids.tolist(), strict=True)]
         assert sorted(seen.values()) == list(range(table.count))
+
+
+small_keys = {
+    pa.int32(): st.integers(-5, 40),
+    pa.int64(): st.sampled_from([-(2**63), -(2**63) + 3, -(2**63) + 9]),
+    pa.date32(): st.integers(2**31 - 4, 2**31 - 1),
+    pa.bool_(): st.booleans(),
+    pa.string(): st.sampled_from(["", "a", "b", LONG + "1", LONG + "2", *map(str, range(10, 90))]),
+}
+
+
+def coded(column: pa.Array, shuffled: bool) -> pa.Array:
+    """A string column as a dictionary: its own, or one in another order that holds one of its strings twice."""
+    if not pa.types.is_string(column.type):
+        return column
+    codes = column.dictionary_encode()
+    if not shuffled or len(codes.dictionary) == 0:
+        return codes
+    last = len(codes.dictionary)
+    turned = pa.concat_arrays([codes.dictionary, codes.dictionary[-1:]]).take(pa.array(range(last, -1, -1)))
+    numbers = [None if code is None else last - code for code in codes.indices.to_pylist()]
+    return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), turned)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), most_entries=st.sampled_from([5, 1 << 12]), most_slots=st.sampled_from([100, 1 << 18]))
+def test_keys_that_were_seen_in_earlier_batches_have_the_same_number(
+    data: st.DataObject, most_entries: int, most_slots: int
+) -> None:
+    types = data.draw(st.lists(st.sampled_from(list(small_keys)), min_size=1, max_size=3))
+    table = GroupTable(KeyLayout.of(types))
+    seen: dict[tuple[object, ...], int] = {}
+    with (
+        patch.object(known_keys, "_FEW_OF", 0),
+        patch.object(known_keys, "_MOST_ENTRIES", most_entries),
+        patch.object(known_keys, "MOST_SLOTS", most_slots),
+    ):
+        for _ in range(5):
+            size = data.draw(st.integers(0, 30))
+            values = [
+                data.draw(st.lists(small_keys[dtype] | st.none(), min_size=size, max_size=size)) for dtype in types
+            ]
+            columns = [
+                coded(pa.array(column, dtype), data.draw(st.booleans()))
+                for column, dtype in zip(values, types, strict=True)
+            ]
+            keys = [from_arrow(column) for column in columns]
+            ids = table.assign(keys, size).tolist()
+            rows = list(zip(*values, strict=True))
+            assert ids == [seen.setdefault(row, number) for row, number in zip(rows, ids, strict=True)]
+            assert sorted(seen.values()) == list(range(table.count))
+            if data.draw(st.integers(0, 9)) == 0:
+                table.clear()
+                seen.clear()
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [[("a", 1), ("b", 1), (None, 2)], [("b", 1), ("a", 1), (None, 2)]],
+        [[("a", 1), ("b", None)], [("b", None), ("a", 1)]],
+    ],
+)
+def test_what_was_seen_is_not_looked_up_again(batches: list[list[tuple[object, object]]]) -> None:
+    table = GroupTable(KeyLayout.of([pa.string(), pa.int32()]))
+    numbers = []
+    with patch.object(known_keys, "_FEW_OF", 0), patch.object(table, "look_up", wraps=table.look_up) as look_up:
+        for batch in batches:
+            names, numbers_of = zip(*batch, strict=True)
+            keys = [pa.array(names).dictionary_encode(), pa.array(numbers_of, pa.int32())]
+            ids = table.assign([from_arrow(key) for key in keys], len(batch)).tolist()
+            numbers.append(dict(zip(batch, ids, strict=True)))
+    assert numbers[0] == numbers[1]
+    assert look_up.call_count == 1

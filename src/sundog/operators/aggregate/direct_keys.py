@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.direct_groups import add_slots, groups_by_slot, known_values, last_rows, range_of
+from sundog.kernels.direct_groups import add_slots, groups_by_slot, last_rows, range_of
 from sundog.operators.aggregate.vectors import NO_MASK, Vector
 
 MOST_SLOTS = 1 << 18
@@ -79,53 +79,7 @@ def direct_groups(keys: Sequence[Vector], length: int) -> DirectGroups | None:
     return DirectGroups.of(_Numbers(place, 0, slots), NO_MASK)
 
 
-class KnownValues:
-    """The groups of a single key of small numbers that have been seen: after a few batches these are all there are, and
-    finding a row's group is one look at a table.
-    """
-
-    def __init__(self) -> None:
-        self._forget()
-
-    def _forget(self) -> None:
-        self._low = 0
-        self._table = np.full(1, -1, np.int32)  # a slot for each value from `low` on, then one for NULL
-
-    def groups_of(self, key: Vector) -> tuple[npt.NDArray[np.int32], int] | None:
-        """The group of each row, -1 where it is not known, and for how many that is so; None if for many."""
-        if len(self._table) == 1 or not _is_number(key):
-            return None
-        ids, most = np.empty(key.length, np.int32), key.length // 4
-        unknown = int(known_values(key.values, key.mask, self._low, self._table, most, ids))
-        return (ids, unknown) if unknown <= most else None
-
-    def learn(self, key: Vector, groups: npt.NDArray[np.int32]) -> None:
-        """The groups of some rows are these."""
-        if not _is_number(key):
-            return
-        low, high = map(int, range_of(key.values, key.mask))
-        if high >= low:
-            self._make_room(low, high)
-        if len(self._table) > 1:
-            places = np.full(key.length, len(self._table) - 1)
-            present = slice(None) if key.valid is None else key.valid.view(bool)
-            places[present] = key.values[present].astype(np.int64) - self._low
-            self._table[places] = groups
-
-    def _make_room(self, low: int, high: int) -> None:
-        slots = len(self._table) - 1
-        if slots:
-            low, high = min(low, self._low), max(high, self._low + slots - 1)
-        if high - low >= MOST_SLOTS:
-            self._forget()
-            return
-        table = np.full(high - low + 2, -1, np.int32)
-        table[self._low - low : self._low - low + slots] = self._table[:slots]
-        table[-1] = self._table[-1]
-        self._low, self._table = low, table
-
-
-def _is_number(key: Vector) -> bool:
+def is_small_number(key: Vector) -> bool:
     dtype = key.dtype
     whole = pa.types.is_integer(dtype) or pa.types.is_temporal(dtype) or pa.types.is_boolean(dtype)
     return bool(whole) and key.coded is None and not key.all_null
@@ -135,7 +89,7 @@ def _numbers(key: Vector, limit: int) -> _Numbers | None:
     if key.coded is not None:
         entries = key.coded.entries.length
         return _Numbers(key.coded.codes, 0, entries) if entries <= limit else None
-    if not _is_number(key):
+    if not is_small_number(key):
         return None
     low, high = map(int, range_of(key.values, key.mask))
     return _Numbers(key.values, low, high - low + 1) if high - low < limit else None

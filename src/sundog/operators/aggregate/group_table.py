@@ -1,8 +1,7 @@
-"""A hash table of keys that lives from batch to batch: the first phase's memory of the groups it has seen.
+"""The first phase's memory of the groups that it has seen: a hash table, and ways around it.
 
-Keys are kept as words, in one array for all groups; the bytes of long strings are copied once, when their group is new,
-into one block per batch, so that no batch of the input is held on to. Keys with few possible values in a batch (small
-integers, dictionary entries) are told apart without hashing first, and only the distinct ones are looked up.
+Rows whose keys have been seen, and are small numbers or entries of a dictionary, find their groups in a table by value
+(`known_keys.py`). If such keys are new they are told apart without hashing first, and only the distinct ones are looked up.
 """
 
 from __future__ import annotations
@@ -10,130 +9,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from sundog.kernels.hash_groups import assign_groups
-from sundog.kernels.strings import long_bytes, own_long_strings
-from sundog.operators.aggregate.direct_keys import KnownValues, direct_groups
-from sundog.operators.aggregate.group_keys import hash_words
+from sundog.operators.aggregate.direct_keys import direct_groups
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import (
-    LARGEST_STRING_BYTES,
-    Blocks,
-    Vector,
-    addresses,
-    is_text,
-)
+from sundog.operators.aggregate.key_table import Ids, KeyTable
+from sundog.operators.aggregate.known_keys import KnownKeys, KnownRows
+from sundog.operators.aggregate.vectors import Vector
 
-_FIRST_SLOTS = 1 << 10
-Ids = npt.NDArray[np.int32]
+_FEW_OF = 4  # rows with keys that have not been seen are few if they are at most one in so many
 
 
-class GroupTable:
-    """Numbers keys 0, 1, 2, ... batch by batch."""
+class GroupTable(KeyTable):
+    """Numbers groups 0, 1, 2, ... batch by batch."""
 
     def __init__(self, layout: KeyLayout) -> None:
-        self._layout = layout
-        self._width = layout.value_words + layout.null_words(True)
-        self._table = np.empty(_FIRST_SLOTS, np.int32)
-        self._words = np.empty((0, self._width), np.int64)
-        self._hashes = np.empty(0, np.uint64)
-        self.clear()
+        self._known = KnownKeys(layout.dtypes)
+        super().__init__(layout)
 
     def clear(self) -> None:
-        """Forget all keys, but keep the room that they took: the next ones will be as many."""
-        self._slots = _FIRST_SLOTS
-        self._table[:_FIRST_SLOTS] = -1
-        self._blocks: Blocks = ()
-        self._known = KnownValues()
-        self.count = 0
+        super().clear()
+        self._known.forget()
         self.cheap = False
 
     def assign(self, keys: Sequence[Vector], length: int) -> Ids:
         """The group of each row. `cheap` tells afterwards whether most rows could be told apart without hashing."""
-        known = self._known.groups_of(keys[0]) if len(keys) == 1 else None
-        if known is not None:
-            ids, missing = known
-            if missing:
-                rows = np.flatnonzero(ids < 0)
-                unknown = keys[0].take(rows)
-                ids[rows] = found = self._look_up([unknown], len(rows))
-                self._known.learn(unknown, found)
-            self.cheap = True
-            return ids
-        return self._find(keys, length)
+        known = self._known.rows_of(keys, length)
+        if known is None:
+            return self._find(keys, length)
+        ids, missing = known.groups(length // _FEW_OF)
+        if missing > length // _FEW_OF:
+            return self._find(keys, length, known)
+        if missing:
+            rows = np.flatnonzero(ids < 0)
+            ids[rows] = found = self.look_up([key.take(rows) for key in keys], len(rows))
+            known.learn(found, rows)
+        self.cheap = True
+        return ids
 
-    def _find(self, keys: Sequence[Vector], length: int) -> Ids:
+    def _find(self, keys: Sequence[Vector], length: int, known: KnownRows | None = None) -> Ids:
         direct = direct_groups(keys, length)
         self.cheap = direct is not None
         if direct is None:
-            return self._look_up(keys, length)
-        founding = [key.take(direct.founders) for key in keys]
-        found = self._look_up(founding, len(direct.founders))
-        if len(keys) == 1:
-            self._known.learn(founding[0], found)
+            return self.look_up(keys, length)
+        found = self.look_up([key.take(direct.founders) for key in keys], len(direct.founders))
+        if known is not None:
+            known.learn(found, direct.founders)
         return direct.ids(found)
-
-    def group_keys(self) -> list[Vector]:
-        """The key of each group."""
-        rows = np.arange(self.count, dtype=np.int32)
-        return self._layout.decode(self._words, rows, True, [self._blocks] * len(self._layout.dtypes))
-
-    @property
-    def nbytes(self) -> int:
-        text: int = sum(block.size for block in self._blocks)
-        return self.count * (8 * self._width + 8) + 4 * self._slots + text
-
-    def _look_up(self, keys: Sequence[Vector], length: int) -> Ids:
-        self._make_room(length)
-        known = len(self._blocks)
-        firsts, blocks = [], list(self._blocks)
-        for key in keys:
-            firsts.append(len(blocks) if is_text(key.dtype) else 0)
-            blocks += key.blocks if is_text(key.dtype) else ()
-        words = self._layout.encode(keys, length, True, firsts)
-        places = addresses(blocks)
-        hashes = hash_words(self._layout, words, True, places)
-        ids = np.empty(length, np.int32)
-        before = self.count
-        self._slots, self.count = assign_groups(
-            words,
-            self._layout.kinds,
-            self._layout.null_words(True),
-            places,
-            hashes,
-            self._table,
-            self._slots,
-            self.count,
-            self._words,
-            self._hashes,
-            ids,
-        )
-        if len(blocks) > known and self.count > before:
-            self._keep_strings(before, tuple(blocks))
-        return ids
-
-    def _make_room(self, rows: int) -> None:
-        needed = self.count + rows
-        if needed > len(self._words):
-            room = max(needed, 2 * len(self._words))
-            words, hashes = np.empty((room, self._width), np.int64), np.empty(room, np.uint64)
-            words[: self.count], hashes[: self.count] = self._words[: self.count], self._hashes[: self.count]
-            self._words, self._hashes = words, hashes
-        if 2 * needed > len(self._table):
-            table = np.empty(1 << (2 * needed - 1).bit_length(), np.int32)
-            table[: self._slots] = self._table[: self._slots]
-            self._table = table
-
-    def _keep_strings(self, first: int, blocks: Blocks) -> None:
-        """Copy the long strings of the groups from `first` on, which still lie in the blocks of their batch."""
-        new = self._words[first : self.count]
-        for place, dtype in zip(self._layout.places, self._layout.dtypes, strict=True):
-            size = long_bytes(new, place.word) if is_text(dtype) else 0
-            if size > LARGEST_STRING_BYTES:
-                raise OverflowError("the strings of one batch of keys have more bytes than can be told apart")
-            if size:
-                own = pa.allocate_buffer(size)
-                own_long_strings(new, place.word, addresses(blocks), own.address, len(self._blocks))
-                self._blocks += (own,)
