@@ -23,7 +23,7 @@ class GroupTable(KeyTable):
     """Numbers groups 0, 1, 2, ... batch by batch."""
 
     def __init__(self, layout: KeyLayout) -> None:
-        self._known = KnownKeys(layout.dtypes)
+        self._known = KnownKeys(layout.dtypes)  # before all is cleared
         super().__init__(layout)
 
     def clear(self) -> None:
