@@ -43,12 +43,20 @@ def answer(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("placement", "most_partitions"), [("driver", None), ("executors", None), ("executors", 4)], ids=str
+    ("placement", "most_shares", "most_partitions"),
+    [("driver", 1, None), ("executors", 8, None), ("executors", 1, None), ("executors", 1, 4)],
+    ids=str,
 )
 def test_more_groups_than_memory(
-    enabled: Any, answer: pa.Table, placement: str, most_partitions: int | None, monkeypatch: pytest.MonkeyPatch
+    enabled: Any,
+    answer: pa.Table,
+    placement: str,
+    most_shares: int,
+    most_partitions: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In partitions that are small enough; or, where there may be four of them only, through the disk."""
+    """In shares or partitions that are small enough; or, where there may be four of them only, through the disk."""
+    monkeypatch.setattr("sundog.runtime.prepare._MOST_SHARES", most_shares)
     if most_partitions is not None:
         monkeypatch.setattr("sundog.runtime.prepare._MOST_PARTITIONS", most_partitions)
     enabled.conf.set("spark.sundog.placement", placement)
@@ -57,6 +65,7 @@ def test_more_groups_than_memory(
     ours = enabled.sql(QUERY).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
+    assert ("HashShares" in run.plan) == (most_shares > 1)
     assert (run.metrics.get("spill_count", 0) > 0) == (most_partitions is not None)
     assert run.metrics["peak_memory_bytes"] <= 256 << 20
     assert scratch_folders() == before
