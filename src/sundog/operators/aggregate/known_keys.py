@@ -8,7 +8,7 @@ look at a table.
 Only for keys that are small integers, dates, booleans, or strings that a dictionary holds, and few enough together. The
 numbers stay the same from batch to batch, so that a slot that has a group has it for good; when a key outgrows its room, all
 slots are forgotten. 10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch apart and look up the
-distinct ones, 2 ns by slots.
+distinct ones, 3 ns by slots.
 """
 
 from __future__ import annotations
