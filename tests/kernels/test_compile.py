@@ -143,9 +143,8 @@ def test_processes_that_compile_for_different_types_at_once_do_not_mix_up_the_co
 
 def test_edited_source_is_not_answered_from_old_code(cache: Path, loops: Path) -> None:
     assert outcome(cache, loops)["answer"] == "90"
-    (loops / "loops.py").write_text(
-        LOOPS.format(factor=30)
-    )  # longer: within a second, Python's own cache sees no other edit
+    # longer by a digit: within a second, Python's own cache sees no other edit
+    (loops / "loops.py").write_text(LOOPS.format(factor=30))
     assert outcome(cache, loops)["answer"] == "1350"
 
 

@@ -72,7 +72,7 @@ _GATHERED_ROWS = 300_000
 _MOVED_ROW, _MOVED_BYTE = 67, 1.35
 _MOST_PARTITIONS = 1000
 _WAITING = 1.25  # the memory that a share takes while it is merged, over that of its rows
-_MOST_SHARES = 8
+_MOST_SHARES = 8  # with so many the shuffle is as fast for all but narrow rows
 
 
 def some_row_groups(plan: PhysicalPlan, count: int) -> tuple[ParquetAccessPlan, float, list[Operator]]:

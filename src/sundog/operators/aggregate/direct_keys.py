@@ -79,7 +79,7 @@ def direct_groups(keys: Sequence[Vector], length: int) -> DirectGroups | None:
     return DirectGroups.of(_Numbers(place, 0, slots), NO_MASK)
 
 
-def is_small_number(key: Vector) -> bool:
+def is_whole_number(key: Vector) -> bool:
     dtype = key.dtype
     whole = pa.types.is_integer(dtype) or pa.types.is_temporal(dtype) or pa.types.is_boolean(dtype)
     return bool(whole) and key.coded is None and not key.all_null
@@ -89,7 +89,7 @@ def _numbers(key: Vector, limit: int) -> _Numbers | None:
     if key.coded is not None:
         entries = key.coded.entries.length
         return _Numbers(key.coded.codes, 0, entries) if entries <= limit else None
-    if not is_small_number(key):
+    if not is_whole_number(key):
         return None
     low, high = map(int, range_of(key.values, key.mask))
     return _Numbers(key.values, low, high - low + 1) if high - low < limit else None

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.kernels.direct_groups import add_coded_slots, add_slots, known_values, range_of
-from sundog.operators.aggregate.direct_keys import MOST_SLOTS, is_small_number
+from sundog.operators.aggregate.direct_keys import MOST_SLOTS, is_whole_number
 from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.key_table import Ids, KeyTable
 from sundog.operators.aggregate.vectors import NO_MASK, Bytes, Vector, is_text
@@ -97,7 +97,7 @@ class KnownKeys:
                 self._are_few = numbering.are_few
                 return None
             numbered.append(numbers)
-        numbered_by = [(key.low if key.entries is None else 0, key.room) for key in numbered]
+        numbered_by = [(key.low, key.room) for key in numbered]
         if numbered_by != self._numbered_by:
             slots = prod(key.room for key in numbered)
             self._are_few = slots <= MOST_SLOTS
@@ -125,7 +125,7 @@ class _Integers:
         self.are_few = True
 
     def of(self, key: Vector) -> _Numbered | None:
-        if not is_small_number(key):
+        if not is_whole_number(key):
             return None
         low, high = map(int, range_of(key.values, key.mask))
         if high >= low and not self._low <= low <= high < self._low + self._room - 1:
