@@ -19,6 +19,7 @@ def spark() -> Iterator[Any]:
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.session.timeZone": "UTC",
+            "spark.sundog.onInternalError": "raise",  # so that no bug of ours hides behind a fallback
         },
     )
     yield spark
@@ -34,5 +35,5 @@ def enabled(spark: Any) -> Iterator[Any]:
     yield spark
     sundog.disable(spark)
     for key in spark.conf.getAll:
-        if key.startswith("spark.sundog."):
+        if key.startswith("spark.sundog.") and key != "spark.sundog.onInternalError":
             spark.conf.unset(key)

@@ -24,6 +24,10 @@ def test_nothing_set_gives_the_documented_defaults() -> None:
     assert settings == Settings()
     assert settings == Settings(
         enabled=True,
+        mode="on",
+        on_internal_error="fallback",
+        floating_point="fast",
+        decoder="own",
         topk_enabled=True,
         topk_dynamic_pruning=True,
         window_enabled=True,
@@ -39,6 +43,10 @@ def test_nothing_set_gives_the_documented_defaults() -> None:
 def test_every_setting_can_be_set() -> None:
     changed = {
         "spark.sundog.enabled": "false",
+        "spark.sundog.mode": "Shadow",
+        "spark.sundog.onInternalError": "RAISE",
+        "spark.sundog.floatingPoint": "spark",
+        "spark.sundog.decoder": "arrow",
         "spark.sundog.topk.enabled": "FALSE",
         "spark.sundog.topk.dynamicPruning.enabled": " false ",
         "spark.sundog.window.enabled": "False",
@@ -51,7 +59,22 @@ def test_every_setting_can_be_set() -> None:
     }
     assert changed.keys() == OPTIONS.keys()
     settings = read_settings(changed.get)
-    assert settings == Settings(False, False, False, False, False, "executors", 0, 3 << 30, 4096, True)
+    assert settings == Settings(
+        enabled=False,
+        mode="shadow",
+        on_internal_error="raise",
+        floating_point="spark",
+        decoder="arrow",
+        topk_enabled=False,
+        topk_dynamic_pruning=False,
+        window_enabled=False,
+        aggregate_enabled=False,
+        placement="executors",
+        driver_max_bytes=0,
+        task_memory_bytes=3 << 30,
+        exchange_block_bytes=4096,
+        progress_enabled=True,
+    )
     assert not [
         each.name for each in fields(Settings) if getattr(settings, each.name) == getattr(Settings(), each.name)
     ]

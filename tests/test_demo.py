@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from sundog import demo
 from sundog.demo import Attempt, Outcome, differing, exit_code, in_order, run_demo, table_rows
 from sundog.demo_events import queries, write_events
-from sundog.front.support import Code, Reason
 from sundog.run import Run
+from sundog.support import Code, Reason
 from tests.report.samples import topk_run, window_run
 
 

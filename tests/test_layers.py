@@ -20,7 +20,7 @@ import sundog
 SOURCE = Path(sundog.__file__).parent
 
 # Importable by every folder but kernels; they import each other and no folder.
-BASE = {"errors", "tree", "types", "metrics", "config", "machine"}
+BASE = {"errors", "support", "tree", "types", "metrics", "config", "machine"}
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,8 @@ LAYERS = {
     "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
     "front": layer("plan.logical", "parquet.relation", "expr", packages="numpy pyarrow"),
-    "runtime": layer(
-        "plan", "operators", "parquet", "expr", "front.support", "report.details", packages="numpy pyarrow"
-    ),
+    "runtime": layer("plan", "operators", "parquet", "expr", "report.details", packages="numpy pyarrow"),
     "report": layer(
-        "front.support",
         "front.catalyst_expr",
         "front.shapes",
         "plan",
@@ -56,7 +53,7 @@ LAYERS = {
 }
 BASE_PACKAGES = {"numpy", "pyarrow"}
 
-# The only modules of a layer that may speak to Spark. The modules above all layers (session, cli, ...) may as well.
+# The only modules of a layer that may speak to Spark. The modules above all layers (query, cli, ...) may as well.
 SPARK_MODULES = {
     "front.jvm",
     "front.large_text",
@@ -176,7 +173,7 @@ def test_a_wrong_import_is_seen(module: str, source: str, problem: str) -> None:
         ("runtime.spark", "from pyspark.sql import DataFrame"),
         ("operators.x", "def f():\n    import numpy"),
         ("operators.x", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame"),
-        ("session", "from sundog.front import match\nimport pyspark"),
+        ("query", "from sundog.front import match\nimport pyspark"),
     ],
 )
 def test_a_right_import_is_let_through(module: str, source: str) -> None:

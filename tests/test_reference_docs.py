@@ -11,9 +11,9 @@ from sundog.config import OPTIONS
 from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS
 from sundog.front.shapes.aggregate import FUNCTIONS
 from sundog.front.shapes.window import AGGREGATES
-from sundog.front.support import Code
 from sundog.metrics import METRICS
 from sundog.report.reference_docs import pages, stale_pages, write_pages
+from sundog.support import Code
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 

@@ -21,10 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.readwriter import DataFrameWriterV2
 from pyspark.sql.types import Row
 
-from sundog.front.support import Declined
-from sundog.run import start_run
-from sundog.runtime.execute import Execution
-from sundog.session import (
+from sundog.query import (
     close_executions,
     explain,
     is_inside,
@@ -34,6 +31,9 @@ from sundog.session import (
     to_rows,
     under_action,
 )
+from sundog.run import start_run
+from sundog.runtime.execute import Execution
+from sundog.support import Declined
 
 Original = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from sundog import actions
 from sundog.config import read_settings, warn_unknown_keys
 from sundog.front.session_conf import keys_set
-from sundog.session import accelerate, check_classic, conf_of, explain
+from sundog.query import accelerate, check_classic, conf_of, explain
 from sundog.shipping import ensure_executors
 
 __all__ = ["accelerate", "disable", "enable", "explain"]

@@ -138,6 +138,37 @@ class Settings:
         "Master switch of a session on which `sundog.enable` was called. Off: Spark runs everything itself.",
         Category.GENERAL,
     )
+    mode: Literal["on", "shadow", "off"] = _option(
+        "mode",
+        _one_of("on", "shadow", "off"),
+        "on",
+        "`on`: sundog answers the queries that it takes. `shadow`: Spark answers every query; sundog runs the ones that it "
+        "would take as well, and `sundog.shadow_report(spark)` tells whether the answers agree. `off`: Spark runs everything.",
+        Category.GENERAL,
+    )
+    on_internal_error: Literal["fallback", "raise"] = _option(
+        "onInternalError",
+        _one_of("fallback", "raise"),
+        "fallback",
+        "What a bug of sundog's own does to a query. `fallback`: Spark runs it, with reason INTERNAL and a warning in the "
+        "log. `raise`: the error reaches the caller (for tests of sundog).",
+        Category.GENERAL,
+    )
+    floating_point: Literal["fast", "spark"] = _option(
+        "floatingPoint",
+        _one_of("fast", "spark"),
+        "fast",
+        "Sums and averages of doubles over window frames. `fast`: correctly rounded more often than Spark's, and so "
+        "different in the last bits. `spark`: added in Spark's order, bit for bit, or left to Spark.",
+        Category.GENERAL,
+    )
+    decoder: Literal["own", "arrow"] = _option(
+        "decoder",
+        _one_of("own", "arrow"),
+        "own",
+        "Who decodes Parquet pages. `own`: sundog's kernels where they can, Arrow for the rest. `arrow`: Arrow always.",
+        Category.GENERAL,
+    )
     topk_enabled: bool = _option(
         "topk.enabled", _BOOLEAN, "true", "Accelerate `ORDER BY … LIMIT k` over Parquet.", Category.SHAPES
     )

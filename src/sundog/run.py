@@ -8,9 +8,9 @@ from os import PathLike
 from typing import Any
 
 from sundog.errors import SundogError
-from sundog.front.support import Reason
 from sundog.report.html import Section, run_fragment, write_report
 from sundog.runtime.flow import StageRecord
+from sundog.support import Reason
 
 
 @dataclass

@@ -22,11 +22,11 @@ from sundog.expr.printing import render
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
 from sundog.front.shapes.aggregate import FUNCTIONS, match_aggregate
-from sundog.front.support import Code, Declined
 from sundog.operators.aggregate.accumulators import accumulator_for
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.plan.logical import Aggregate, Foreign, LogicalPlan, Project
 from sundog.plan.physical import call_text, named_text
+from sundog.support import Code, Declined
 from sundog.types import arrow_type, spark_name
 from tests.plans.record_aggregates import QUERIES, load
 

@@ -21,7 +21,7 @@ from sundog.expr.printing import render
 from sundog.expr.zones import Zone
 from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS, Scope, translate
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.support import Code, Declined
+from sundog.support import Code, Declined
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, spark_name
 from tests.plans.record_expressions import GROUPS, SCHEMA
 

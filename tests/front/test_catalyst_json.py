@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sundog.front.catalyst_json import Node, object_name, parse_plan
-from sundog.front.support import Code, Declined
+from sundog.support import Code, Declined
 
 
 def node(name: str, children: int = 0, **fields: object) -> dict[str, object]:

@@ -19,12 +19,12 @@ from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_fields import is_incomplete
 from sundog.front.match import Matches, match_plan
 from sundog.front.relation import internal_name
-from sundog.front.support import Code, Declined
 from sundog.parquet.relation import DataFile, FileColumn, Relation
 from sundog.plan.logical import Foreign
 from sundog.plan.physical import lower
 from sundog.plan.rules.order import optimize
 from sundog.report.explain import render_plan
+from sundog.support import Code, Declined
 from sundog.types import arrow_type
 from tests.plans.record import QUERIES
 

@@ -24,8 +24,8 @@ from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.match import Matches, match_plan
 from sundog.front.shapes.window import match_window
-from sundog.front.support import Code, Declined
 from sundog.plan.logical import Foreign, LogicalPlan, Project, Window
+from sundog.support import Code, Declined
 from sundog.tree import walk
 from sundog.types import arrow_type
 from tests.front.test_match import complete_ansi, relation_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sundog.front.support import Code, Reason
 from sundog.report.details import (
     AggregateDetails,
     KeyAxis,
@@ -17,6 +16,7 @@ from sundog.report.details import (
 )
 from sundog.run import Run
 from sundog.runtime.flow import StageRecord
+from sundog.support import Code, Reason
 
 START = datetime(2026, 3, 1)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sundog.front.support import Code, Reason
 from sundog.report.details import (
     AggregateDetails,
     KeyPoint,
@@ -22,6 +21,7 @@ from sundog.report.details import (
 from sundog.report.html import Section, Timing, plan_lines, render_report, run_fragment
 from sundog.run import Run
 from sundog.runtime.flow import StageRecord
+from sundog.support import Code, Reason
 from tests.report.samples import aggregate_run, spark_run, topk_details, topk_run, window_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}

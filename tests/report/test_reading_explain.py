@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sundog.front.support import Code
 from sundog.metrics import METRICS
+from sundog.support import Code
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reading-explain.md").read_text(encoding="utf-8")
 

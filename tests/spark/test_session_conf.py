@@ -9,7 +9,7 @@ import pytest
 import sundog
 from sundog.config import ConfigWarning
 from sundog.errors import InternalError
-from sundog.session import conf_of
+from sundog.query import conf_of
 
 pytestmark = pytest.mark.spark
 

@@ -51,8 +51,8 @@ from sundog.expr.strings import valid_like_pattern
 from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node
 from sundog.front.catalyst_literals import internal_value, literal_value
-from sundog.front.support import Code, Declined, Reason
 from sundog.front.time_zones import fixed_zone
+from sundog.support import Code, Declined, Reason
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, arrow_type, spark_name
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sundog.front.support import Code, Declined
+from sundog.support import Code, Declined
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.expr.zones import DAY_SECONDS, Zone, day_number
-from sundog.front.support import Code, Declined
+from sundog.support import Code, Declined
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 
 _DATE = r"([+-]?\d{4,})-(\d\d)-(\d\d)"

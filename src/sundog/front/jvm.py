@@ -15,7 +15,7 @@ from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_fields import complete, is_incomplete
 from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import plan_json
-from sundog.front.support import Code, Declined
+from sundog.support import Code, Declined
 from sundog.types import arrow_type
 
 LOCAL_ROWS_IN_JSON = 1000

@@ -23,9 +23,9 @@ from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.window import match_window
-from sundog.front.support import Code, Declined, Reason
 from sundog.parquet.relation import Relation
 from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
+from sundog.support import Code, Declined, Reason
 from sundog.tree import walk
 
 RelationReader = Callable[[Node, Node | None], Relation]

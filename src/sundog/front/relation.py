@@ -20,8 +20,8 @@ import pyarrow as pa
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm import CatalystPlan, jexpression
 from sundog.front.large_text import json_of
-from sundog.front.support import Code, Declined, Reason
 from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
+from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
 
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"

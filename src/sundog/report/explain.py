@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sundog.front.support import Reason
 from sundog.metrics import METRICS, Category
 from sundog.plan.physical import PhysicalPlan
+from sundog.support import Reason
 
 
 def render_plan(plan: PhysicalPlan) -> str:

@@ -25,7 +25,6 @@ from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import columns_of, substitute
 from sundog.expr.printing import render
 from sundog.expr.ranks import is_text
-from sundog.front.support import Code, Declined
 from sundog.operators.aggregate.grouping import grouped_bytes
 from sundog.operators.aggregate.hash_partition import MOST_TARGETS
 from sundog.operators.aggregate.key_layout import KeyLayout
@@ -56,6 +55,7 @@ from sundog.plan.physical import (
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow, Runtime
 from sundog.runtime.spark import SparkRuntime, driver_of
+from sundog.support import Code, Declined
 from sundog.tree import transform_up, walk
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from sundog.front.support import Code, Declined
 from sundog.operators.window.carry import Carry, carries_of, read_summaries
 from sundog.operators.window.halo import ROW_COUNTS, CountInput, RangeRepartition
 from sundog.operators.window.range_scan import RangeScans
@@ -27,6 +26,7 @@ from sundog.operators.window.statistics_ranges import KeepRange
 from sundog.operators.window.steps import WindowSteps
 from sundog.runtime.flow import Flow, Runtime
 from sundog.runtime.window_details import details_of_exchange, details_of_reads
+from sundog.support import Code, Declined
 
 Details = dict[str, Any]
 

@@ -26,8 +26,8 @@ from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node
 from sundog.front.relation import internal_name
 from sundog.front.shapes.shared_sums import share_sums
-from sundog.front.support import Code, Declined, Reason
 from sundog.plan.logical import Aggregate, LogicalPlan, Project
+from sundog.support import Code, Declined, Reason
 from sundog.tree import transform_down
 from sundog.types import arrow_type, spark_json, spark_name
 

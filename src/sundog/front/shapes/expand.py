@@ -8,8 +8,8 @@ from sundog.expr.nodes import Expr
 from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node
 from sundog.front.relation import internal_name
-from sundog.front.support import Code, Declined, Reason
 from sundog.plan.logical import Expand, LogicalPlan
+from sundog.support import Code, Declined, Reason
 
 
 def match_expand(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:

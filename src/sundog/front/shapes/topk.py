@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sundog.front.catalyst_json import Node
-from sundog.front.support import Code, Declined
+from sundog.support import Code, Declined
 
 
 @dataclass(frozen=True)

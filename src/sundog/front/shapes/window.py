@@ -29,8 +29,8 @@ from sundog.front.catalyst_expr import Scope, translate, type_of
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.catalyst_literals import internal_value
 from sundog.front.relation import internal_name
-from sundog.front.support import Code, Declined, Reason
 from sundog.plan.logical import LogicalPlan, Project, Window
+from sundog.support import Code, Declined, Reason
 from sundog.types import TIMESTAMP, arrow_type, spark_json, spark_name
 
 AGGREGATES = {

@@ -39,6 +39,9 @@ class Code(Enum):
         "A frame boundary leaves the range of the order key's type, where Spark's answer depends on row order."
     )
     EXECUTION = "Something failed while sundog ran the query, so Spark ran it instead."
+    INTERNAL = (
+        "A bug of sundog's own: Spark ran the query instead. The stack is in `Run.internal_error`; please report it."
+    )
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
 
@@ -54,7 +57,7 @@ class Reason:
 
 
 class Declined(Exception):
-    """Carries reasons from a helper to its matcher, which turns them into a value. Never leaves `front`."""
+    """Carries reasons from a helper to its matcher, which turns them into a value. Never reaches the user."""
 
     def __init__(self, *reasons: Reason) -> None:
         super().__init__("; ".join(map(str, reasons)))

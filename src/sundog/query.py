@@ -40,7 +40,6 @@ from sundog.front.relation import read_relation
 from sundog.front.session_conf import SessionConf
 from sundog.front.spark_errors import to_spark_exception
 from sundog.front.splice import frame_at, splice
-from sundog.front.support import Code, Declined, Reason
 from sundog.front.time_zones import java_zone
 from sundog.metrics import Metrics
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
@@ -56,6 +55,7 @@ from sundog.runtime.prepare import prepare
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
 from sundog.runtime.spark import named_table, unwrap_worker_error
 from sundog.shipping import executor_problem
+from sundog.support import Code, Declined, Reason
 
 T = TypeVar("T")
 log = logging.getLogger("sundog")
