@@ -53,7 +53,8 @@ from sundog.run import Run, last_run, start_run
 from sundog.runtime.execute import Execution, execute
 from sundog.runtime.prepare import prepare
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
-from sundog.runtime.spark import named_table, unwrap_worker_error
+from sundog.runtime.spark import named_table
+from sundog.runtime.worker_errors import unwrap_worker_error
 from sundog.shipping import executor_problem
 from sundog.support import Code, Declined, Reason
 

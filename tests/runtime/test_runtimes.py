@@ -15,7 +15,7 @@ from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
 from sundog.runtime.flow import Runtime
 from sundog.runtime.progress import ProgressSink
-from sundog.runtime.spark import SparkRuntime, unwrap_worker_error
+from sundog.runtime.spark import SparkRuntime
 from tests.runtime.toys import SCHEMA, FailAt, Modulo, Numbers, ProcessId, Sum
 
 SOURCES = [Numbers(0, 25), Numbers(25, 50), Numbers(50, 100)]
@@ -133,11 +133,6 @@ def test_blocks_round_trip_and_respect_the_size() -> None:
         seen[target] += numbers(decode_block(encode_block(batches)))
     assert seen[0] == [n for n in range(0, 100, 2) for _ in range(10)]
     assert seen[1] == [n for n in range(1, 100, 2) for _ in range(10)]
-
-
-def test_an_error_without_our_mark_is_left_alone() -> None:
-    error: Any = RuntimeError("something else")
-    assert unwrap_worker_error(error) is error
 
 
 @pytest.mark.spark

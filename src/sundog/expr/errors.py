@@ -1,7 +1,7 @@
 """What a row does wrong, as Spark says it: error condition, parameters and kind, free of pyspark.
 
 `SELECT a / b` under ANSI fails with DIVIDE_BY_ZERO on plain Spark, and so it must here. Expressions are evaluated on
-executors and driver threads; the error they raise is plain data that travels back by pickle, and the border
+executors and driver threads; the error they raise is plain data that travels back as such, and the border
 (`front/spark_errors.py`) turns it into the exception that pyspark would have raised.
 """
 

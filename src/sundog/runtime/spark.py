@@ -8,17 +8,15 @@ Spark owns scheduling, retries, speculation, shuffle and locality. A stage funct
 repeated task simply does its work again. Its metrics travel in an accumulator keyed by (stage, partition): a retry
 overwrites what the lost attempt said instead of adding to it.
 
-An error of the query (an overflow, a corrupt file) is raised in the worker with its pickled self in the message, since
-text is all that Spark brings back from a Python worker; `unwrap_worker_error` on the driver finds it again.
+An error of a task (an overflow, a corrupt file) comes back as data inside the text of Spark's report, signed with the
+run's key (`worker_errors.py`).
 """
 
 from __future__ import annotations
 
-import base64
 import gc
 import os
 import pickle
-import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,11 +43,11 @@ from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, coalesce, decode_block,
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress, stage_name
 from sundog.runtime.task import BatchSource, Source, run_operators
+from sundog.runtime.worker_errors import ErrorChannel, unwrap_worker_error
 
 BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
 _TARGET, _SOURCE = 0, 1
-_ERROR_MARK = "SUNDOG-ERROR:"
 _COLLECTED_AT_MOST = 20_000
 _SMALL_BYTES = 64 << 20  # some 50 ms of one thread, less than a job costs
 
@@ -85,6 +83,7 @@ class _StageFunction:
     address: int  # the column of a block that says which partition it is in
     ordered: bool
     accumulator: Any
+    errors: ErrorChannel
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
@@ -100,7 +99,7 @@ class _StageFunction:
             else:
                 yield from self._blocks(stream, context)
         except Exception as error:
-            raise _worker_error(error) from error
+            raise self.errors.wrap(error) from error
         finally:
             context.close()
             context.metrics.add("tasks")
@@ -214,6 +213,7 @@ class SparkRuntime(Runtime):
         self.task_memory_bytes = task_memory_bytes
         self.block_bytes = block_bytes
         self.accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
+        self.errors = ErrorChannel.open()
         self.held: list[DataFrame] = []
         self._reported: StageMetrics = {}
         self._stage_labels: list[str] = []
@@ -230,6 +230,7 @@ class SparkRuntime(Runtime):
     def release(self) -> None:
         while self.held:
             self.held.pop().unpersist()
+        self.errors.close()
 
     def new_stage(self, label: str, tasks: int | None) -> int:
         self._stage_labels.append(label)
@@ -400,6 +401,7 @@ class _SparkFlow(Flow):
             address=self._address,
             ordered=self._ordered,
             accumulator=runtime.accumulator,
+            errors=runtime.errors,
         )
         frame = self._frame
         if frame is None:
@@ -428,21 +430,3 @@ def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
     except Exception as error:
         raise unwrap_worker_error(error) from error
     return batches
-
-
-def _worker_error(error: Exception) -> Exception:
-    """The same error with its pickled self in the text, so that the driver can raise the original."""
-    try:
-        payload = base64.b64encode(pickle.dumps(error)).decode()
-    except Exception:  # an error that cannot be pickled travels as Spark's own PythonException
-        return error
-    return RuntimeError(f"{error}\n{_ERROR_MARK}{payload}:")
-
-
-def unwrap_worker_error(error: BaseException) -> BaseException:
-    """The error that a worker raised, if `error` is Spark's report of one; else `error` itself."""
-    found = re.search(f"{_ERROR_MARK}([A-Za-z0-9+/=]+):", str(error))
-    if found is None:
-        return error
-    original = pickle.loads(base64.b64decode(found[1]))
-    return original if isinstance(original, BaseException) else error
