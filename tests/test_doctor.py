@@ -86,6 +86,18 @@ def test_cache_folder_that_cannot_be_made_is_a_warning(tmp_path: Path, monkeypat
     assert "SUNDOG_CACHE_DIR" in finding.advice
 
 
+def test_cache_folder_that_others_can_write_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv("SUNDOG_CACHE_DIR", str(tmp_path / "open"))
+    finding = only(doctor.cache_folder())
+    assert (finding.state, finding.seen) == (
+        State.WARNING,
+        f"{tmp_path / 'open'} can be written by other users (mode 777)",
+    )
+    assert "chmod 700" in finding.advice
+
+
 def test_cache_folder_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUNDOG_CACHE_DIR", str(tmp_path))
     (tmp_path / "entry").write_bytes(bytes(3 << 20))

@@ -157,7 +157,10 @@ def _spark_version_of(home: Path) -> str | None:
 def cache_folder() -> Iterator[Finding]:
     found = user_cache()
     if found.path is None:
-        advice = "set SUNDOG_CACHE_DIR to a folder of your own; until then kernels are compiled in each process"
+        advice = (
+            "set SUNDOG_CACHE_DIR to a folder of your own that nobody else can write (chmod 700); until then kernels are "
+            "compiled in each process"
+        )
         yield Finding("cache folder", State.WARNING, "; ".join(found.problems), advice)
         return
     sizes = [path.stat().st_size for path in found.path.rglob("*") if path.is_file()]

@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sundog.errors import EnvironmentProblem
+from sundog.kernels.private_files import make_folders_inside, publish_private, read_private
 from sundog.kernels.user_cache import user_cache
 from sundog.machine import usable_memory_bytes
 
@@ -177,9 +177,9 @@ def _without_the_module(candidate: _Candidate, probe: _Probe) -> JavaInfo | str:
     """Proved by running it through the script as well: the folder may be on a file system that executes nothing."""
     script = _SCRIPT.format(module=VECTOR_MODULE, java=shlex.quote(str(candidate.java.absolute())))
     problem = "there is no folder for a script"
-    for home in _script_homes(script):
+    for root, home in _script_homes(script):
         try:
-            _publish(home, script)
+            _publish(root, home, script)
         except OSError as error:
             problem = f"{home} cannot be written: {error.strerror}"
             continue
@@ -190,30 +190,31 @@ def _without_the_module(candidate: _Candidate, probe: _Probe) -> JavaInfo | str:
     return f"{candidate.source}: {candidate.java} lacks a module that Spark asks for, and {problem}"
 
 
-def _script_homes(script: str) -> Iterator[Path]:
-    """Named by the script's text, thus by the path of the Java in it: one that has moved gets another folder."""
+def _script_homes(script: str) -> Iterator[tuple[Path, Path]]:
+    """A private folder, and the home in it, to be tried in turn.
+
+    Named by the script's text, thus by the path of the Java in it: one that has moved gets another folder.
+    """
     kept = user_cache().path
     if kept is not None:
-        yield kept / "java" / hashlib.sha256(script.encode()).hexdigest()[:16]
+        yield kept, kept / "java" / hashlib.sha256(script.encode()).hexdigest()[:16]
     with suppress(OSError):
         temporary = Path(tempfile.mkdtemp(prefix="sundog-java-"))
         atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-        yield temporary
+        yield temporary, temporary
 
 
-def _publish(home: Path, script: str) -> None:
-    """The script appears whole and executable, however many processes do this at once."""
+def _publish(root: Path, home: Path, script: str) -> None:
+    """The script appears whole and executable, however many processes do this at once.
+
+    One that is there is used if it says the same and nobody but this user and root can have written it.
+    """
     java = home / "bin" / "java"
-    if java.is_file() and java.read_text() == script and os.access(java, os.X_OK):
-        return
-    java.parent.mkdir(parents=True, exist_ok=True)
-    temporary = java.with_name(f".java-{os.getpid()}-{uuid.uuid4().hex[:8]}")
-    try:
-        temporary.write_text(script)
-        temporary.chmod(0o755)
-        temporary.replace(java)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with suppress(OSError):  # not there, or not to be trusted: it is written anew
+        if read_private(root, java) == script.encode() and os.access(java, os.X_OK):
+            return
+    make_folders_inside(root, java.parent)
+    publish_private(java, script.encode(), mode=0o700)
 
 
 # --- a session -------------------------------------------------------------------------------------------------------

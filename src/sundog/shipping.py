@@ -7,6 +7,7 @@ exactly, host by host, and the application then runs sundog's plans on the drive
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
@@ -105,7 +106,9 @@ def _probe_function() -> Callable[[Iterator[int]], Iterator[dict[str, Any]]]:
 
 def _zip_of_this_package() -> str:
     package = Path(__file__).parent
-    target = Path(tempfile.mkdtemp(prefix="sundog-ship-")) / "sundog.zip"
+    folder = Path(tempfile.mkdtemp(prefix="sundog-ship-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # Spark serves it to executors as long as it runs
+    target = folder / "sundog.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for source in sorted(package.rglob("*")):
             if source.is_file() and "__pycache__" not in source.parts:

@@ -13,8 +13,12 @@ one after the other:
 
 Here an entry is one file, whose name is a digest of everything that went into the code: source, argument types, Python,
 numba, CPU with its features. There is no index, a file never changes its meaning, and it appears by `os.replace`,
-whole. A digest over the contents turns a damaged file into a miss. The source is read through the module's loader, so
-that a zip is as good as a folder.
+whole. A digest over name and contents turns a damaged or renamed file into a miss. The source is read through the
+module's loader, so that a zip is as good as a folder.
+
+Loading an entry runs what is in it (it is a pickle of machine code), and the digest is no proof of who wrote it: anybody
+can compute it. What proves it is the owner of file and folder (`private_files`). A file that another user can have
+written is not loaded; it is a miss, with a warning.
 
 So that all of those processes do not compile the same thing, who misses takes a lock file, looks again, and compiles.
 The others wait a limited time; a lock that cannot be taken or never comes costs one superfluous compilation and
@@ -25,11 +29,11 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import logging
 import os
 import pickle
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.resources import files
@@ -47,6 +51,7 @@ from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
+from sundog.kernels.private_files import NotPrivate, make_folders_inside, publish_private, read_private
 from sundog.kernels.user_cache import user_cache
 
 try:
@@ -54,6 +59,7 @@ try:
 except ImportError:  # not POSIX: no lock, and every process compiles for itself
     fcntl = None  # type: ignore[assignment]
 
+log = logging.getLogger("sundog")
 LONGEST_WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -156,8 +162,8 @@ class CodeCache(_Cache):  # type: ignore[misc]
         if fcntl is None or path in self._locks:
             return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            make_folders_inside(_root(), path.parent)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError:
             return
         if _wait_for_lock(descriptor, until=time.monotonic() + LONGEST_WAIT_SECONDS):
@@ -181,23 +187,31 @@ def _wait_for_lock(descriptor: int, until: float) -> bool:
 
 def _read(path: Path) -> Any | None:
     try:
-        content = path.read_bytes()
+        content = read_private(_root(), path)
+    except NotPrivate as problem:
+        log.warning("A kernel is compiled again instead of being loaded: %s", problem)
+        return None
     except OSError:
         return None
     digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return pickle.loads(payload) if hashlib.sha256(payload).digest() == digest else None
+    return pickle.loads(payload) if _digest(path, payload) == digest else None
 
 
 def _publish(path: Path, payload: bytes) -> None:
     """The file appears whole or not at all. A full disk is no reason to fail a query: the code is already in memory."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     with suppress(OSError):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(hashlib.sha256(payload).digest() + payload)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        make_folders_inside(_root(), path.parent)
+        publish_private(path, _digest(path, payload) + payload)
+
+
+def _root() -> Path:
+    root = user_cache().path
+    assert root is not None, "an entry has a path only where there is a folder"
+    return root
+
+
+def _digest(path: Path, payload: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + b"\0" + payload).digest()
 
 
 def _readable_name(function: FunctionType) -> str:

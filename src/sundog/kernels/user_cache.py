@@ -5,14 +5,16 @@ anybody could have put a file of the right name first. An executor's Python ofte
 write to, and then the folder under `/tmp` serves; where that will not do either, there is no folder and the caller
 does without.
 
-`SUNDOG_CACHE_DIR` names the folder instead. It may be read-only (baked into a container image, say): what is in it
-is used, and nothing is added. This module is here, and not beside `config`, because kernels import nothing of sundog.
+`SUNDOG_CACHE_DIR` names the folder instead. It may be read-only (baked into a container image by root, say): what is in
+it is used, and nothing is added. One that another user owns or can write is refused, and no other takes its place:
+`sundog doctor` and a warning say why. This module is here, and not beside `config`, because kernels import nothing of
+sundog.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +22,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from sundog.kernels.private_files import make_folders, why_not_private_folder
+
+log = logging.getLogger("sundog")
 ENVIRONMENT_VARIABLE = "SUNDOG_CACHE_DIR"
 
 
@@ -41,18 +46,27 @@ def user_cache() -> UserCache:
 def _find(environment: tuple[str | None, ...]) -> UserCache:
     chosen = environment[0]
     if chosen:
-        path = Path(chosen).absolute()
-        problem = _make_private(path) or _why_not_writable(path)
-        if problem is None:
-            return UserCache(path, writable=True)
-        return UserCache(path if path.is_dir() else None, writable=False, problems=(problem,))
+        return _named(Path(os.path.realpath(chosen)))
     problems: list[str] = []
     for path in _candidates(environment[1]):
-        problem = _make_private(path) or _why_not_private(path) or _why_not_writable(path)
+        problem = _make(path) or why_not_private_folder(path) or _why_not_writable(path)
         if problem is None:
             return UserCache(path, writable=True, problems=tuple(problems))
         problems.append(problem)
     return UserCache(None, writable=False, problems=tuple(problems))
+
+
+def _named(path: Path) -> UserCache:
+    """The folder that the user named: to read and write, to read only, or not at all."""
+    cannot_make = _make(path)
+    if not path.is_dir():
+        return UserCache(None, writable=False, problems=(cannot_make or f"{path} is not a folder",))
+    refused = why_not_private_folder(path)
+    if refused is not None:
+        log.warning("The cache folder is not used, and kernels are compiled in each process: %s", refused)
+        return UserCache(None, writable=False, problems=(refused,))
+    problem = cannot_make or _why_not_writable(path)
+    return UserCache(path, writable=problem is None, problems=() if problem is None else (problem,))
 
 
 def _candidates(xdg_cache_home: str | None) -> Iterator[Path]:
@@ -63,23 +77,11 @@ def _candidates(xdg_cache_home: str | None) -> Iterator[Path]:
     yield Path(tempfile.gettempdir()) / f"sundog-{_user_id()}"
 
 
-def _make_private(path: Path) -> str | None:
+def _make(path: Path) -> str | None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir(mode=0o700, exist_ok=True)
+        make_folders(path)
     except OSError as error:
         return f"{path} cannot be made: {error.strerror}"
-    return None
-
-
-def _why_not_private(path: Path) -> str | None:
-    status = path.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        return f"{path} is not a folder"
-    if hasattr(os, "getuid") and status.st_uid != os.getuid():
-        return f"{path} belongs to another user"
-    if os.name == "posix" and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"{path} can be written by other users"
     return None
 
 
