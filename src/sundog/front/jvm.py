@@ -15,6 +15,7 @@ from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_fields import complete, is_incomplete
 from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import plan_json
+from sundog.front.repeated_columns import names_of_places
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
 
@@ -71,7 +72,8 @@ def output_fields(jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
         if dtype is None:
             raise Declined.because(Code.UNSUPPORTED_TYPE, f"{name} is {attribute.dataType().sql()}")
         fields.append((name, dtype))
-    return tuple(fields)
+    places = names_of_places([name for name, _ in fields])
+    return tuple(zip(places, (dtype for _, dtype in fields), strict=True))
 
 
 def _refuse_hopeless(jvm: Any, jplan: Any) -> None:

@@ -19,6 +19,7 @@ from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.relation import internal_name
+from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.topk import match_limit
@@ -87,6 +88,7 @@ class _Matcher:
         self._settings = settings
         self._session = session
         self._collected = collected
+        self._foreign_names: dict[tuple[int, ...], list[str]] = {}
 
     def search(self, node: Node, matches: Matches) -> None:
         is_result = self._collected and not node.path
@@ -109,10 +111,11 @@ class _Matcher:
             for child in node.children:
                 self.search(child, matches)
             return
-        if plan.schema.names != _known_forms(lambda: output_names(node), node):
+        placed = at_places(plan, _known_forms(lambda: self._output_names(node), node))
+        if placed is None:
             matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
             return
-        matches.found.append(Match(node.path, plan))
+        matches.found.append(Match(node.path, placed))
 
     def _convert_result(self, node: Node) -> LogicalPlan:
         """A whole result, which goes to the driver, where it can be sorted; rows that stay with executors Spark sorts."""
@@ -157,11 +160,11 @@ class _Matcher:
         relation = self._read_relation(leaf, condition)
         readable = {column.name for column in relation.file_columns}
         readable |= {column.name for column in relation.partition_columns}
-        return Scan(relation, tuple(name for name in output_names(leaf) if name in readable))
+        return Scan(relation, tuple(name for name in self._output_names(leaf) if name in readable))
 
     def _project(self, node: Node, child: LogicalPlan) -> Project:
         scope = self._scope(child)
-        return Project(child, tuple(_named(tree, scope) for tree in node["projectList"]))
+        return Project(child, each_once((_named(tree, scope) for tree in node["projectList"]), node.name))
 
     def _limit(self, node: Node) -> LogicalPlan:
         shape = match_limit(node)
@@ -183,7 +186,9 @@ class _Matcher:
         except Declined:
             if any(below.name in SHAPE_NODES for below in node.child.walk()):
                 raise
-            return self._read_foreign(node.child)
+            foreign = self._read_foreign(node.child)
+            self._foreign_names[node.child.path] = [column_name(place) for place in foreign.schema.names]
+            return foreign
 
     def _topk_below_projection(self, node: Node) -> Match | None:
         """Where Spark must compute what lies between limit and sort, the rows that it computes it for are still ours.
@@ -195,11 +200,31 @@ class _Matcher:
             return None
         child = self._convert(shape.child)
         plan = TopK(child, self._order(shape.sort, child), shape.limit + shape.offset)
-        return Match(shape.sort.path, plan) if plan.schema.names == output_names(shape.sort) else None
+        placed = at_places(plan, self._output_names(shape.sort))
+        return None if placed is None else Match(shape.sort.path, placed)
 
     def _order(self, sort: Node, child: LogicalPlan) -> tuple[SortKey, ...]:
         scope = self._scope(child)
         return tuple(_sort_key(key, scope) for key in sort["order"])
+
+    def _output_names(self, node: Node) -> list[str]:
+        """The internal names of what a Catalyst node puts out, in its order; one that is put out twice is there twice."""
+        if node.path in self._foreign_names:
+            return self._foreign_names[node.path]
+        match node.name:
+            case name if name in LEAVES:
+                trees = node["output"]
+            case "Project":
+                trees = node["projectList"]
+            case "Aggregate":
+                trees = node["aggregateExpressions"]
+            case "Expand":
+                trees = node["output"]
+            case "Window":
+                return self._output_names(node.child) + [internal_name(tree) for tree in node["windowExpressions"]]
+            case _:
+                return self._output_names(node.child)
+        return [internal_name(tree) for tree in trees]
 
     def _check_enabled(self, enabled: bool, key: str, node: Node) -> None:
         if not enabled:
@@ -243,20 +268,3 @@ def has_shape(plan: LogicalPlan) -> bool:
         if isinstance(node, Limit) and any(isinstance(below, Filter) for below in walk(node.child)):
             return True
     return False
-
-
-def output_names(node: Node) -> list[str]:
-    """The internal names of what a Catalyst node puts out, in its order."""
-    match node.name:
-        case name if name in LEAVES:
-            return [internal_name(attribute) for attribute in node["output"]]
-        case "Project":
-            return [internal_name(tree) for tree in node["projectList"]]
-        case "Aggregate":
-            return [internal_name(tree) for tree in node["aggregateExpressions"]]
-        case "Expand":
-            return [internal_name(attribute) for attribute in node["output"]]
-        case "Window":
-            return output_names(node.child) + [internal_name(tree) for tree in node["windowExpressions"]]
-        case _:
-            return output_names(node.child)

@@ -21,8 +21,12 @@ def splice(session: SparkSession, jplan: Any, replacements: list[tuple[tuple[int
 
 
 def frame_at(session: SparkSession, catalyst: CatalystPlan, path: tuple[int, ...]) -> DataFrame:
-    """A subtree of Spark's plan as a DataFrame of its own."""
-    return _frame(session, catalyst.jnode(path))
+    """A subtree of Spark's plan as a DataFrame of its own. Its columns are for reading by position: Arrow wants each
+    name once, so where several columns have one name they get others.
+    """
+    frame = _frame(session, catalyst.jnode(path))
+    names = frame.columns
+    return frame if len(set(names)) == len(names) else frame.toDF(*(f"column{at}" for at in range(len(names))))
 
 
 def _frame(session: SparkSession, jplan: Any) -> DataFrame:

@@ -25,6 +25,7 @@ from sundog.expr.nodes import Column, Expr, Literal, NormalizeFloat, columns_of,
 from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node
 from sundog.front.relation import internal_name
+from sundog.front.repeated_columns import each_once
 from sundog.front.shapes.shared_sums import share_sums
 from sundog.plan.logical import Aggregate, LogicalPlan, Project
 from sundog.support import Code, Declined, Reason
@@ -113,7 +114,7 @@ def match_aggregate(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan
         raise Declined(*reader.reasons)
     columns = {_plain(key.expr): Column(key.name, key.expr.dtype) for key in keys}
     known = {key.name for key in keys} | {call.name for call in reader.calls}
-    exprs = tuple(NamedExpr(name, _over_keys(expr, columns)) for name, expr in outputs)
+    exprs = each_once((NamedExpr(name, _over_keys(expr, columns)) for name, expr in outputs), node.name)
     loose = sorted(set().union(*(columns_of(named.expr) for named in exprs)) - known)
     if loose:
         raise Declined.because(Code.PLAN_VERSION, f"{', '.join(loose)} is neither key nor aggregate", "Aggregate")

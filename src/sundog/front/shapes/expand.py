@@ -30,4 +30,6 @@ def match_expand(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     types = {tuple(str(expr.dtype) for expr in exprs) for exprs in projections}
     if len(types) != 1 or any(len(exprs) != len(names) for exprs in projections):
         raise Declined.because(Code.PLAN_VERSION, "the projections of an expansion do not match", node.name)
-    return Expand(child, tuple(projections), names)
+    first = [names.index(name) for name in dict.fromkeys(names)]
+    kept = tuple(tuple(exprs[place] for place in first) for exprs in projections)
+    return Expand(child, kept, tuple(dict.fromkeys(names)))

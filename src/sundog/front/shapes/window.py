@@ -15,7 +15,7 @@ without ORDER BY whose rows depend on the order in which Spark happens to read; 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -73,8 +73,9 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     if node.child.name == "WindowGroupLimit" and not node["partitionSpec"]:
         raise Declined.because(Code.COST, "Spark keeps only the first rows for this filter", node.name)
     reader = _Reader(scope)
-    partition_by = tuple(e for e in (reader.gather(translate, key) for key in node["partitionSpec"]) if e is not None)
-    reader.order_by = tuple(k for k in (reader.gather(_sort_key, key) for key in node["orderSpec"]) if k is not None)
+    keys = (reader.gather(translate, key) for key in node["partitionSpec"])
+    partition_by = tuple(key for key in keys if key is not None and not isinstance(key, Literal))
+    reader.order_by = _telling(k for k in (reader.gather(_sort_key, key) for key in node["orderSpec"]) if k is not None)
     outputs = [(internal_name(alias), reader.output(alias)) for alias in node["windowExpressions"]]
     if reader.reasons:
         raise Declined(*reader.reasons)
@@ -84,6 +85,17 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
         return window
     kept = [NamedExpr(f.name, Column(f.name, f.type)) for f in window.schema if f.name not in names]
     return Project(window, (*kept, *(NamedExpr(name, expr) for name, expr in outputs)))
+
+
+def _telling(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
+    """Without constants, which order nothing. If there is nothing else one stays: then all rows are peers."""
+    found = tuple(keys)
+    telling = tuple(key for key in found if not isinstance(key.expr, Literal))
+    if telling or not found:
+        return telling
+    first = found[0]
+    untyped = pa.types.is_null(first.expr.dtype)
+    return (replace(first, expr=Literal(None, pa.int32())) if untyped else first,)
 
 
 @dataclass

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sundog.expr.nodes import Expr, columns_of
+from sundog.expr.calls import NamedExpr
+from sundog.expr.nodes import BOOL, Column, Expr, Literal, columns_of
 from sundog.plan.logical import (
     Aggregate,
     Expand,
@@ -66,9 +67,17 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             for window_call in plan.calls:
                 used += [*window_call.args, *([window_call.filter] if window_call.filter is not None else [])]
             below = (wanted - {window_call.name for window_call in plan.calls}) | _columns(used)
-            return replace(plan, child=_prune(plan.child, below))
+            return _with_rows(replace(plan, child=_prune(plan.child, below)))
         case _:
             return plan
+
+
+def _with_rows(plan: Window) -> LogicalPlan:
+    """`count(*) OVER ()` reads no column; but something must carry the rows between tasks, so a constant does."""
+    if plan.child.schema.names:
+        return plan
+    carried = replace(plan, child=Project(plan.child, (NamedExpr("row#carried", Literal(True, BOOL)),)))
+    return Project(carried, tuple(NamedExpr(call.name, Column(call.name, call.dtype)) for call in plan.calls))
 
 
 def _hidden(plan: Aggregate, wanted: set[str]) -> frozenset[str]:
