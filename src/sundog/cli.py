@@ -16,7 +16,7 @@ import sundog
 from sundog import demo
 from sundog.benchmarks import cli as benchmarks
 from sundog.commands import docs, doctor, query
-from sundog.commands.output import err, out
+from sundog.commands.output import err, out, printable
 from sundog.errors import SundogError
 
 
@@ -30,7 +30,7 @@ class _OneLineErrors(TyperGroup):
             if ctx.params.get("debug"):
                 raise
             err().print("[bold red]error:[/]", end=" ")
-            err().print(describe(error), markup=False, soft_wrap=True)
+            err().print(printable(describe(error)), markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
 
 

@@ -141,7 +141,8 @@ def spark_environment() -> Iterator[Finding]:
     for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if variable in os.environ:
             advice = "unset it: sundog needs a classic session, and this makes Spark Connect ones"
-            yield Finding(variable, State.WRONG, os.environ[variable], advice)
+            without_token = os.environ[variable].partition(";")[0]  # sc://host:port/;token=...
+            yield Finding(variable, State.WRONG, without_token, advice)
 
 
 def _spark_version_of(home: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -36,5 +38,10 @@ def print_table(title: str, rows: Sequence[Mapping[str, object]], styles: Mappin
     for heading in rows[0] if rows else ():
         table.add_column(escape(heading), style=(styles or {}).get(heading), overflow="fold")
     for row in rows:
-        table.add_row(*(escape("" if cell is None else str(cell)) for cell in row.values()))
+        table.add_row(*(escape(printable("" if cell is None else str(cell))) for cell in row.values()))
     out().print(table)
+
+
+def printable(text: str) -> str:
+    """Without control characters but tabs and line ends: a cell must not move the cursor or rename the terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

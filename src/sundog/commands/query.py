@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import sundog
-from sundog.commands.output import AsJson, err, out, print_json, print_table
+from sundog.commands.output import AsJson, err, out, print_json, print_table, printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ def sql(
             if rows.num_rows > SHOWN_ROWS:
                 out().print(f"… {rows.num_rows - SHOWN_ROWS} more rows")
             if run is not None:
-                err().print(_sentence(run), markup=False, soft_wrap=True)
+                err().print(printable(_sentence(run)), markup=False, soft_wrap=True)
         if report is not None and run is not None:
             run.to_html(report)
             err().print(f"report: {report}", markup=False)

@@ -5,7 +5,7 @@ Nothing here opens a file. Paths, sizes and times are those of Spark's own listi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -58,5 +58,6 @@ class Relation:
     file_columns: tuple[FileColumn, ...]
     partition_columns: tuple[PartitionColumn, ...] = ()
     options: ReadOptions = ReadOptions()
-    filesystem: tuple[tuple[str, str], ...] = ()  # how to open the paths, for parquet/filesystem.py; () is local
+    # How to open the paths, for parquet/filesystem.py; () is local. Keys of object stores are in it: never to be shown.
+    filesystem: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     label: str = "parquet"  # for people: a table name or the common folder

@@ -19,7 +19,7 @@ import os
 import pickle
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 from time import perf_counter
@@ -73,7 +73,7 @@ class _StageFunction:
     """What a Python worker runs for one partition. Its input are `sources`, or Spark's own `columns`, or blocks."""
 
     stage: int
-    sources: tuple[bytes, ...] | None
+    sources: tuple[bytes, ...] | None = field(repr=False)  # pickled, with the keys of object stores in them
     columns: pa.Schema | None
     operators: tuple[Operator, ...]
     partitioner: Partitioner | None
