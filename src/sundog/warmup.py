@@ -26,7 +26,7 @@ from sundog.operators.aggregate.vectors import from_arrow
 from sundog.operators.topk import TopKOperator
 from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.file_schema import ColumnSource, Reading
-from sundog.parquet.footer import Footer
+from sundog.parquet.footer import parsed
 from sundog.parquet.number_pages import read_numbers
 from sundog.parquet.text_pages import read_text
 from sundog.runtime.driver import DriverRuntime
@@ -67,7 +67,7 @@ def _decode() -> None:
         stored = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_batches([_rows()]), stored, use_dictionary=use_dictionary, store_schema=False)
         source = pa.BufferReader(stored.getvalue())
-        footer = Footer("", (), pq.read_metadata(source))
+        footer = parsed(source, "", (source.size(),))
         fields = list(enumerate(_rows().schema))
         columns = [ColumnSource(field.name, field.type, leaf, Reading.AS_IS) for leaf, field in fields]
         read_numbers(source, footer, [0], columns)

@@ -60,6 +60,13 @@ def test_a_struct_cut_short_is_an_error(struct):
         read_struct(write_struct(struct)[:-1])
 
 
-def test_reading_stops_after_the_field_asked_for():
-    written = write_struct({1: (I32, 7), 2: (BINARY, b"x"), 4: (I64, 9)})
-    assert read_struct(written + b"", stop_after=2)[0] == {1: (I32, 7), 2: (BINARY, b"x")}
+@pytest.mark.parametrize("opening", [b"\x1c", b"\x19\x19"])
+def test_structs_and_lists_inside_each_other_without_end_are_an_error(opening):
+    with pytest.raises(ThriftError):
+        read_struct(opening * 100_000)
+
+
+@pytest.mark.parametrize("number", [b"\xff" * 100_000, b"\xff" * 9 + b"\x02"])
+def test_a_number_of_more_than_64_bits_is_an_error(number):
+    with pytest.raises(ThriftError):
+        read_struct(b"\x16" + number)

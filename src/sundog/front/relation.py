@@ -269,6 +269,7 @@ def _read_options(options: dict[str, str], conf: ConfReader) -> ReadOptions:
         ignore_corrupt_files=flag("ignoreCorruptFiles", "spark.sql.files.ignoreCorruptFiles"),
         datetime_rebase_mode=text("datetimeRebaseMode", "spark.sql.parquet.datetimeRebaseModeInRead"),
         int96_rebase_mode=text("int96RebaseMode", "spark.sql.parquet.int96RebaseModeInRead"),
+        decoder=conf("spark.sundog.decoder", "own").strip().lower(),
     )
 
 

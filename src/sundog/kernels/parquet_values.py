@@ -84,7 +84,9 @@ def unpack_hybrid(start: int, end: int, width: int, count: int, out: Any) -> int
             stored = (width + 7) // 8
             if address + stored > end or length == 0:
                 return BROKEN
-            value = load_up_to(address, address + stored) & mask
+            value = load_up_to(address, address + stored)
+            if value > mask:
+                return BROKEN
             room = min(length, count - done)
             out[done : done + room] = value
             address += stored
@@ -100,8 +102,11 @@ def rows_with_values(start: int, end: int, valid: Any) -> Any:
     if address == BROKEN:
         return BROKEN if count else 0
     if header & np.uint64(1) == 0 and header >> np.uint64(1) >= np.uint64(count) and address < end:
-        valid[:] = load_u8(address) & 1  # a single run: so it is where no row is NULL, or every one
-        return 0 if load_u8(address) & 1 else count
+        level = load_u8(address)
+        if level > 1:
+            return BROKEN
+        valid[:] = level  # a single run: so it is where no row is NULL, or every one
+        return 0 if level else count
     levels = np.empty(count, np.uint32)
     width: Any = np.int64(1)  # not the literal, for which all would be compiled again
     if unpack_hybrid(start, end, width, count, levels) == BROKEN:

@@ -165,7 +165,7 @@ class ScanTask:
 
     @staticmethod
     def _fits(reader: FileReader, groups: list[int], names: list[str]) -> bool:
-        return sum(reader.layout.column_bytes(names, group)[1] for group in groups) <= _RUN_BYTES * 4
+        return sum(reader.layout.memory_bytes(names, group) for group in groups) <= _RUN_BYTES * 4
 
 
 def scan_tasks(

@@ -115,7 +115,7 @@ class TopKSpec:
         metrics.add("row_groups_scanned")
         metrics.add("input_rows", candidate.rows)
         first, second = self._stages(candidate)
-        size = reader.layout.column_bytes([*first, *second], candidate.row_group)[1]
+        size = reader.layout.memory_bytes([*first, *second], candidate.row_group)
         start = 0
         for piece in self._decode(reader, candidate.row_group, first, second, size):
             threshold = dynamic_filter.snapshot()

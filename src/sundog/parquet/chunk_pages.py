@@ -31,13 +31,26 @@ from sundog.kernels.open_pages import (
 )
 from sundog.kernels.snappy import SLACK
 from sundog.parquet.footer import Footer
-from sundog.parquet.pages import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_ENCODINGS, DICTIONARY_PAGE, chunk_start
-from sundog.parquet.thrift import Struct, ThriftError, read_struct
+from sundog.parquet.page_headers import (
+    DATA_PAGE_V2,
+    DICTIONARY_ENCODINGS,
+    DICTIONARY_PAGE,
+    PLAIN,
+    PLAIN_DICTIONARY,
+    RLE,
+    PageHeader,
+    UnknownPage,
+    read_page_header,
+)
+from sundog.parquet.thrift import ThriftError
 
 _CODECS_OF_KERNELS = ("UNCOMPRESSED", "SNAPPY")
 _CODECS = (*_CODECS_OF_KERNELS, "GZIP", "ZSTD")
-_ENCODINGS = {"PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"}  # of values, and of levels
-_PLAIN, _PLAIN_DICTIONARY, _RLE = 0, 2, 3
+_BIT_PACKED = 4
+_ENCODINGS = sum(1 << each for each in (PLAIN, *DICTIONARY_ENCODINGS, RLE, _BIT_PACKED))  # of values, and of levels
+# The most that a byte can stand for: in Snappy three bytes repeat 64, in Deflate two bits repeat 258. Zstandard has no such limit.
+_MOST_PER_BYTE = {"SNAPPY": 22, "GZIP": 1032}
+_MOST_PAGES = 1 << 20
 _NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
 _KNOWN_CHUNKS = 1 << 14  # of about 1 kB each
 
@@ -58,17 +71,17 @@ class StoredChunk:
     """Where a chunk is, and its pages in it: once it has been read, since Parquet keeps no list of them."""
 
     def __init__(self, footer: Footer, row_group: int, leaf: int) -> None:
-        column = footer.metadata.schema.column(leaf)
-        chunk = footer.metadata.row_group(row_group).column(leaf)
-        if column.max_repetition_level > 0 or column.max_definition_level > 1:
+        column = footer.values.leaves[leaf]
+        chunk = footer.chunk(row_group, leaf)
+        if not column.is_flat:
             raise Unusual
-        if chunk.compression not in _CODECS or not _ENCODINGS.issuperset(chunk.encodings):
+        if chunk.codec not in _CODECS or chunk.encodings & ~_ENCODINGS:
             raise Unusual  # before a byte is read, which Arrow would read again
-        self.start, self.size = chunk_start(chunk), chunk.total_compressed_size
-        self.codec: str = chunk.compression
+        self.start, self.size = chunk.start, chunk.compressed
+        self.codec = chunk.codec
         self.rows = int(footer.row_counts[row_group])
-        self._most = chunk.total_uncompressed_size
-        self._nullable = column.max_definition_level > 0
+        self._most = chunk.uncompressed
+        self._nullable = column.is_nullable
         self._pages: Table | None = None
 
     def is_readable_by_kernels(self, source: pa.NativeFile) -> bool:
@@ -113,57 +126,62 @@ class StoredChunk:
 
     def _learn(self, data: pa.Buffer) -> None:
         try:
-            pages = self._find(memoryview(data).cast("B"))
-        except (ThriftError, LookupError, TypeError, OverflowError) as problem:
-            raise Unusual from problem  # no page header, or one of a new kind
-        if pages[1:, ROWS].sum() != self.rows or pages[:, UNPACKED].sum() > self._most:
-            raise Unusual
-        self._pages = pages
+            self._pages = self._find(memoryview(data).cast("B"))
+        except (ThriftError, UnknownPage) as problem:
+            raise Unusual from problem
 
     def _find(self, data: memoryview) -> Table:
+        """All pages. The sums are of Python's numbers, which do not wrap: a kernel trusts them."""
         found = [_NO_DICTIONARY]
-        at = to = 0
+        at = to = rows = 0
         while at < len(data):
-            header, body = read_struct(data, at)
-            page = self._page(header, body)
-            at = body + header[3][1]
-            if at > len(data) or min(page[ROWS], page[PACKED], page[UNPACKED]) < 0:
+            header, body = read_page_header(data, at)
+            at = body + header.packed
+            if at > len(data) or len(found) == _MOST_PAGES:
                 raise Unusual
+            page = self._page(header, body)
             if page[UNPACKED_AT] != AS_STORED:
                 page[UNPACKED_AT] = to
                 to += page[UNPACKED]
-            if header[1][1] == DICTIONARY_PAGE and len(found) == 1 and found[0] is _NO_DICTIONARY:
+            if header.kind != DICTIONARY_PAGE:
+                found.append(page)
+                rows += page[ROWS]
+            elif len(found) == 1 and found[0] is _NO_DICTIONARY:
                 found[0] = page
             else:
-                found.append(page)
+                raise Unusual
+        if rows != self.rows or to > self._most:
+            raise Unusual
         return np.array(found, np.int64)
 
-    def _page(self, header: Struct, body: int) -> list[int]:
+    def _page(self, header: PageHeader, body: int) -> list[int]:
         """A row of the table; UNPACKED_AT only tells whether the page is compressed."""
-        kind, unpacked, packed = (header[number][1] for number in (1, 2, 3))
-        compressed = self.codec != "UNCOMPRESSED"
+        is_dictionary, is_second = header.kind == DICTIONARY_PAGE, header.kind == DATA_PAGE_V2
+        size = header.level_bytes
+        packed, unpacked = header.packed - size, header.unpacked - size
+        compressed = self.codec != "UNCOMPRESSED" and header.is_compressed and not (is_second and packed == 0)
+        coded = not is_dictionary and header.encoding in DICTIONARY_ENCODINGS
+        plain = (PLAIN, PLAIN_DICTIONARY) if is_dictionary else (PLAIN,)
+        if not header.is_flat or not (coded or header.encoding in plain):
+            raise Unusual
+        if unpacked != packed if not compressed else unpacked > _MOST_PER_BYTE.get(self.codec, unpacked) * packed:
+            raise Unusual
         levels = 0
-        if kind == DATA_PAGE_V2:
-            details: Struct = header[8][1]
-            rows, encoding, size, repetitions = (details[number][1] for number in (1, 4, 5, 6))
-            compressed = compressed and (7 not in details or details[7][1]) and packed > size
-            body, packed, unpacked = body + size, packed - size, unpacked - size
-            levels = size if self._nullable else 0
-            if repetitions or size < 0 or (self._nullable and rows and not size):
+        if self._nullable and not is_dictionary:
+            levels = size if is_second else LEVELS_INSIDE
+            if header.level_encoding != RLE or (is_second and header.values and not size):
                 raise Unusual
-        elif kind in (DATA_PAGE, DICTIONARY_PAGE):
-            details = header[5 if kind == DATA_PAGE else 7][1]
-            rows, encoding = details[1][1], details[2][1]
-            if self._nullable and kind == DATA_PAGE:
-                levels = LEVELS_INSIDE
-                if details[3][1] != _RLE:
-                    raise Unusual
-        else:
-            raise Unusual
-        coded = kind != DICTIONARY_PAGE and encoding in DICTIONARY_ENCODINGS
-        if not coded and encoding != _PLAIN and not (kind == DICTIONARY_PAGE and encoding == _PLAIN_DICTIONARY):
-            raise Unusual
-        return [rows, coded, body, packed, 0 if compressed else AS_STORED, unpacked if compressed else 0, levels]
+        elif size:
+            raise Unusual  # levels of a column that has none
+        return [
+            header.values,
+            coded,
+            body + size,
+            packed,
+            0 if compressed else AS_STORED,
+            unpacked if compressed else 0,
+            levels,
+        ]
 
 
 @lru_cache(_KNOWN_CHUNKS)
@@ -176,10 +194,13 @@ def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
     if chunk.codec in _CODECS_OF_KERNELS:
         return None
     unpacked = pa.allocate_buffer(chunk.unpacked_size + SLACK)
-    decompress, room = pa.Codec(chunk.codec.lower()).decompress, memoryview(unpacked).cast("B")
+    room = memoryview(unpacked).cast("B")
     for page in chunk.pages[chunk.pages[:, UNPACKED_AT] != AS_STORED].tolist():
-        bytes_of_page = decompress(data.slice(page[PACKED_AT], page[PACKED]), page[UNPACKED])
-        room[page[UNPACKED_AT] : page[UNPACKED_AT] + page[UNPACKED]] = memoryview(bytes_of_page).cast("B")
+        packed = pa.BufferReader(data.slice(page[PACKED_AT], page[PACKED]))
+        with pa.CompressedInputStream(packed, chunk.codec.lower()) as stream:
+            to = room[page[UNPACKED_AT] : page[UNPACKED_AT] + page[UNPACKED]]
+            if stream.readinto(to) != len(to) or stream.read(1):
+                raise Unusual  # `Codec.decompress` would not tell that bytes are missing
     return unpacked
 
 

@@ -28,7 +28,7 @@ from sundog.parquet.file_schema import ColumnSource, to_query_type
 from sundog.parquet.filesystem import is_local
 from sundog.parquet.pages import PageMap, PageReader
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.reader import FileReader
+from sundog.parquet.reader import FileReader, check_decoded
 
 Rows = npt.NDArray[np.int64]
 
@@ -61,6 +61,8 @@ class RowPicker:
 
     def _worthwhile_pages(self, row_group: int, source: ColumnSource, rows: Rows) -> PageMap | None:
         """Where the pages are, if only some of them hold the rows."""
+        if not self._reader.decodes_pages:
+            return None
         total = int(self._layout.footer.row_counts[row_group])
         touched = len(np.unique(rows // _USUAL_PAGE_ROWS))
         if not is_local(self._layout.file.path) or touched > _ROWS_SHARE * total / _USUAL_PAGE_ROWS:
@@ -76,7 +78,9 @@ class RowPicker:
         size = pages.bytes_of(pages.pages_of(rows))
         self._reader.metrics.add("bytes_scanned", size)
         self._reader.metrics.add("bytes_decoded", size * decoded // max(stored, 1))
-        picked = self._guarded(lambda: self._pages.read(row_group, source.leaf, pages, rows, is_text(source.dtype)))
+        decoded = self._guarded(lambda: self._pages.decode(row_group, source.leaf, pages, rows, is_text(source.dtype)))
+        check_decoded(decoded, pages.rows_of(pages.pages_of(rows)), self._layout.file.path)
+        picked = decoded.column(0).take(pa.array(pages.moved(rows)))
         return to_query_type(picked, source, self._layout.file.path)
 
     def _from_chunks(self, row_group: int, sources: list[ColumnSource], rows: Rows) -> dict[str, pa.Array]:
@@ -86,6 +90,7 @@ class RowPicker:
         self._reader.count([row_group], [source.name for source in sources])
         decoder = self._reader.decoder(tuple(s.leaf for s in sources if self._layout.is_dictionary(s, row_group)))
         table = self._guarded(lambda: decoder.read_row_group(row_group, column_indices=leaves, use_threads=False))
+        check_decoded(table, int(self._layout.footer.row_counts[row_group]), self._layout.file.path)
         taken = pa.array(rows)
         return {
             source.name: to_query_type(

@@ -23,26 +23,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sundog.parquet import thrift
+from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, STRUCT
+from sundog.parquet.file_metadata import CODECS
 from sundog.parquet.footer import Footer
-from sundog.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, read_struct, write_struct
+from sundog.parquet.page_headers import (
+    DICTIONARY_ENCODINGS,
+    DICTIONARY_PAGE,
+    PageHeader,
+    UnknownPage,
+    read_page_header,
+)
+from sundog.parquet.thrift import Struct, ThriftError, write_struct
 
-DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
-_PHYSICAL_TYPES = (
-    "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
-)  # fmt: skip
-_CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
-DICTIONARY_ENCODINGS = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD")
 _HEADER_BYTES = 512
 _LARGEST_HEADER = 1 << 20
-
-
-def chunk_start(chunk: pq.ColumnChunkMetaData) -> int:
-    """Where the first page of a column chunk is: its dictionary, if it has one."""
-    first: int = chunk.data_page_offset
-    if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < first:
-        first = chunk.dictionary_page_offset
-    return first
 
 
 @dataclass(frozen=True)
@@ -62,6 +57,19 @@ class PageMap:
     def pages_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The pages that hold the (ascending) rows."""
         return np.unique(np.searchsorted(self.first_rows, rows, side="right") - 1)
+
+    def rows_of(self, pages: npt.NDArray[np.int64]) -> int:
+        return int(np.diff(self.first_rows)[pages].sum())
+
+    def moved(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Where the (ascending) rows are if their pages are all there is."""
+        kept = np.zeros(len(self.lengths), np.int64)
+        chosen = self.pages_of(rows)
+        kept[chosen] = np.diff(self.first_rows)[chosen]
+        first = np.cumsum(kept) - kept
+        page = np.searchsorted(self.first_rows, rows, side="right") - 1
+        found: npt.NDArray[np.int64] = rows - self.first_rows[page] + first[page]
+        return found
 
     def bytes_of(self, pages: npt.NDArray[np.int64]) -> int:
         """What must be read and decoded for these pages."""
@@ -85,11 +93,10 @@ class PageReader:
         return known[key]
 
     def _walk(self, row_group: int, leaf: int) -> PageMap | None:
-        chunk = self._footer.metadata.row_group(row_group).column(leaf)
-        if chunk.compression not in _CODECS:
+        chunk = self._footer.chunk(row_group, leaf)
+        if chunk.codec not in _CODECS:
             return None
-        offset = chunk_start(chunk)
-        end = offset + chunk.total_compressed_size
+        offset, end = chunk.start, chunk.start + chunk.compressed
         dictionary: tuple[int, int] | None = None
         offsets: list[int] = []
         lengths: list[int] = []
@@ -98,18 +105,15 @@ class PageReader:
         rows = int(self._footer.row_counts[row_group])
         while first_rows[-1] < rows:
             header, length = self._header(offset)
-            if header is None or offset + length > end:
+            if header is None or offset + length > end or not header.is_flat:
                 return None
-            kind = header[1][1]
-            if kind == DICTIONARY_PAGE and dictionary is None and not offsets:
-                dictionary = (offset, length)
-            elif kind in (DATA_PAGE, DATA_PAGE_V2):
-                details: Struct = header[5][1] if kind == DATA_PAGE else header[8][1]
+            if header.kind != DICTIONARY_PAGE:
                 offsets.append(offset)
                 lengths.append(length)
-                first_rows.append(first_rows[-1] + details[1][1])
-                encoding = details[2][1] if kind == DATA_PAGE else details[4][1]
-                uses_dictionary.append(encoding in DICTIONARY_ENCODINGS)
+                first_rows.append(first_rows[-1] + header.values)
+                uses_dictionary.append(header.encoding in DICTIONARY_ENCODINGS)
+            elif dictionary is None and not offsets:
+                dictionary = (offset, length)
             else:
                 return None
             offset += length
@@ -119,22 +123,24 @@ class PageReader:
             dictionary, np.array(offsets), np.array(lengths), np.array(first_rows), np.array(uses_dictionary)
         )
 
-    def _header(self, offset: int) -> tuple[Struct | None, int]:
+    def _header(self, offset: int) -> tuple[PageHeader | None, int]:
         """A page header and the length of the whole page. A header with long statistics is read again, larger."""
         size = _HEADER_BYTES
         while size <= _LARGEST_HEADER:
             try:
-                header, length = read_struct(self._source.read_at(size, offset))
-            except thrift.ThriftError:
+                header, length = read_page_header(self._source.read_at(size, offset))
+            except ThriftError:
                 size *= 8
+            except UnknownPage:
+                break
             else:
-                return header, length + header[3][1]
+                return header, length + header.packed
         return None, 0
 
-    def read(
+    def decode(
         self, row_group: int, leaf: int, pages: PageMap, rows: npt.NDArray[np.int64], as_dictionary: bool = False
-    ) -> pa.ChunkedArray:
-        """The values of the (ascending) rows, as Arrow decodes them. `as_dictionary` spares it copying strings."""
+    ) -> pa.Table:
+        """The pages of the (ascending) rows, as Arrow decodes them. `as_dictionary` spares it copying strings."""
         chosen = pages.pages_of(rows)
         data = self._file_of(row_group, leaf, pages, chosen)
         file = pq.ParquetFile(
@@ -143,15 +149,10 @@ class PageReader:
             coerce_int96_timestamp_unit="us",
             pre_buffer=False,
         )
-        decoded = file.reader.read_row_group(0, use_threads=False).column(0)
-        kept = np.zeros(len(pages.lengths), np.int64)
-        kept[chosen] = np.diff(pages.first_rows)[chosen]
-        moved = np.cumsum(kept) - kept  # where the page's rows are now
-        page = np.searchsorted(pages.first_rows, rows, side="right") - 1
-        return decoded.take(pa.array(rows - pages.first_rows[page] + moved[page]))
+        return file.reader.read_row_group(0, use_threads=False)
 
     def _file_of(self, row_group: int, leaf: int, pages: PageMap, chosen: npt.NDArray[np.int64]) -> bytes:
-        chunk = self._footer.metadata.row_group(row_group).column(leaf)
+        chunk = self._footer.chunk(row_group, leaf)
         parts = [b"PAR1"]
         dictionary = pages.dictionary_for(chosen)
         if dictionary is not None:
@@ -161,14 +162,14 @@ class PageReader:
             first, last = run[0], run[-1]
             length = int(pages.offsets[last] + pages.lengths[last] - pages.offsets[first])
             parts.append(self._source.read_at(length, int(pages.offsets[first])))
-        rows = int(np.diff(pages.first_rows)[chosen].sum())
+        rows = pages.rows_of(chosen)
         size = sum(map(len, parts)) - 4
-        element = self._footer.schema_element(leaf, self._source)
+        element = self._footer.values.element(leaf)
         metadata: Struct = {
-            1: (I32, _PHYSICAL_TYPES.index(chunk.physical_type)),
+            1: (I32, self._footer.values.leaves[leaf].physical_type),
             2: (LIST, (I32, [0])),
             3: (LIST, (BINARY, [element[4][1]])),
-            4: (I32, _CODECS[chunk.compression]),
+            4: (I32, CODECS.index(chunk.codec)),
             5: (I64, rows),
             6: (I64, size),
             7: (I64, size),

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sundog.expr.ranks import is_text
@@ -33,6 +34,7 @@ from sundog.parquet.text_pages import read_text
 PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
 _SMALL_PIECE_ROWS = 65_536
 _BYTES_OF_A_LENGTH = 4
+_BYTES_OF_A_VIEW = 16
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,21 @@ class FileLayout:
             uncompressed += decoded
         return compressed, uncompressed
 
+    def memory_bytes(self, names: Sequence[str], row_group: int) -> int:
+        """What the columns take when they are decoded: at least a value for each row, however small they are stored.
+
+        A run of two billion NULLs is ten bytes in a file.
+        """
+        rows = int(self.footer.row_counts[row_group])
+        stored = {source.name: self.footer.chunk_size(row_group, source.leaf)[1] for source in self.stored(names)}
+        return sum(max(stored.get(name, 0), rows * self._bytes_of_value(name)) for name in names)
+
+    def _bytes_of_value(self, name: str) -> int:
+        source = self.by_name[name]
+        if isinstance(source, PartitionColumn) and is_text(source.dtype):
+            return len(self.file.partition_values[source.index] or "") + _BYTES_OF_A_LENGTH
+        return _BYTES_OF_A_VIEW if is_text(source.dtype) else (int(source.dtype.bit_width) + 7) // 8
+
 
 class FileReader:
     """An open file. Use as a context manager; not shared between threads."""
@@ -99,6 +116,7 @@ class FileReader:
         """`as_stored` names string columns that `read` may give as dictionary or string_view arrays."""
         self.layout = layout
         self.metrics = metrics
+        self.decodes_pages = relation.options.decoder == "own"  # else Arrow decodes everything
         self._as_stored = as_stored
         self._decoders: dict[tuple[int, ...], Any] = {}
         self.source = open_file(layout.file.path, relation.filesystem)
@@ -153,7 +171,9 @@ class FileReader:
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
         as_stored = self._as_stored if as_stored is None else as_stored
-        found = self._numbers(row_groups, stored) | self._texts(row_groups, stored, as_stored)
+        found = (
+            self._numbers(row_groups, stored) | self._texts(row_groups, stored, as_stored) if self.decodes_pages else {}
+        )
         others = [source for source in stored if source.name not in found]
         if others:
             found |= self._decode(row_groups, others, as_stored)
@@ -197,13 +217,16 @@ class FileReader:
             )
         except (pa.ArrowException, OSError) as problem:
             raise FileProblem(ProblemKind.CORRUPT, self.layout.file.path, str(problem)) from problem
+        check_decoded(
+            table, sum(int(self.layout.footer.row_counts[group]) for group in row_groups), self.layout.file.path
+        )
         return self._arrays(table, leaves, stored, as_stored)
 
     def pieces(self, row_group: int, names: Sequence[str], piece_bytes: int = PIECE_BYTES) -> Iterator[list[pa.Array]]:
         """The columns of one row group, in parts where it is larger than memory should hold at once."""
-        _, uncompressed = self.layout.column_bytes(names, row_group)
+        size = self.layout.memory_bytes(names, row_group)
         rows = int(self.layout.footer.row_counts[row_group])
-        if uncompressed <= piece_bytes:
+        if size <= piece_bytes:
             try:
                 whole = self.read([row_group], names)
             except TooLargeForOneArray:  # a dictionary of long strings: small in the file, too large for one array
@@ -211,7 +234,7 @@ class FileReader:
             else:
                 yield whole
         else:
-            yield from self.stream(row_group, names, max(rows * piece_bytes // uncompressed, 1))
+            yield from self.stream(row_group, names, max(rows * piece_bytes // size, 1))
 
     def stream(self, row_group: int, names: Sequence[str], batch_rows: int) -> Iterator[list[pa.Array]]:
         """The columns of one row group, `batch_rows` at a time, decoded no further than asked for."""
@@ -224,9 +247,13 @@ class FileReader:
             return
         leaves = sorted({source.leaf for source in stored})
         batches = self.decoder(()).iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
+        left = int(self.layout.footer.row_counts[row_group])
         while (batch := self._next(batches)) is not None:
+            left -= batch.num_rows
             arrays = self._arrays(pa.Table.from_batches([batch]), leaves, stored, self._as_stored)
             yield self._with_constants(arrays, names, batch.num_rows)
+        if left:
+            raise FileProblem(ProblemKind.CORRUPT, self.layout.file.path, f"a row group has {-left} rows too many")
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         try:
@@ -249,6 +276,21 @@ class FileReader:
             compressed, uncompressed = self.layout.column_bytes(names, group)
             self.metrics.add("bytes_scanned", compressed)
             self.metrics.add("bytes_decoded", uncompressed)
+
+
+def check_decoded(table: pa.Table, rows: int, path: str) -> None:
+    """Raise FileProblem unless Arrow gave each row a value: of damaged pages it may give fewer.
+
+    Nor does it look whether the numbers of dictionary entries are numbers of entries.
+    """
+    if table.num_rows != rows:
+        raise FileProblem(ProblemKind.CORRUPT, path, f"{table.num_rows} rows where the footer says {rows}")
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            for chunk in column.chunks:
+                ends = pc.min_max(chunk.indices).as_py()
+                if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(chunk.dictionary):
+                    raise FileProblem(ProblemKind.CORRUPT, path, "a row refers to an entry that its dictionary has not")
 
 
 class OpenFiles:

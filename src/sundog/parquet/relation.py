@@ -48,6 +48,7 @@ class ReadOptions:
     ignore_corrupt_files: bool = False
     datetime_rebase_mode: str = "CORRECTED"  # for files that do not name the Spark version that wrote them
     int96_rebase_mode: str = "CORRECTED"
+    decoder: str = "own"  # or "arrow": `spark.sundog.decoder`
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,19 @@
 """Thrift's compact protocol, as much of it as Parquet's own structures need: read one struct, write one struct.
 
-Arrow reads footers but does not hand out what is needed to read single pages: page headers and raw schema elements. A
+For page headers and single elements of a schema; footers, which are larger, are read by `kernels/thrift_values.py`. A
 struct is a dict from field number to `(type, value)`; nested structs are dicts again, lists are `(type, items)`. Nothing
-is named here: the field numbers are those of parquet.thrift, and `pages.py` knows the few it uses.
+is named here: the field numbers are those of parquet.thrift, and `page_headers.py` knows the few it uses. No bytes make it
+read outside of them, recurse deeper than `_DEEPEST`, or build a number of more than 64 bits.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+from sundog.kernels.thrift_values import BINARY, BYTE, DOUBLE, FALSE, I16, I32, I64, LIST, SET, STRUCT, TRUE
+
+_DEEPEST = 24  # structs and lists inside each other
+_LONGEST_VARINT = 10
 
 Struct = dict[int, tuple[int, Any]]
 
@@ -18,30 +22,34 @@ class ThriftError(ValueError):
     """The bytes end too early or are no struct of the compact protocol."""
 
 
-def read_struct(data: bytes | memoryview, position: int = 0, stop_after: int | None = None) -> tuple[Struct, int]:
-    """A struct and the position after it. `stop_after`: read no further than this field (then the rest is not read)."""
-    fields: Struct = {}
-    number = 0
+def read_struct(data: bytes | memoryview, position: int = 0) -> tuple[Struct, int]:
+    """A struct and the position after it."""
     try:
-        while True:
-            header = data[position]
-            position += 1
-            if header == 0:
-                return fields, position
-            kind = header & 15
-            if header >> 4:
-                number += header >> 4
-            else:
-                number, position = _zigzag(data, position)
-            value, position = _read_value(data, position, kind)
-            fields[number] = (kind, value)
-            if number == stop_after:
-                return fields, position
+        return _read_struct(data, position, _DEEPEST)
     except IndexError as problem:
         raise ThriftError("the struct is not complete") from problem
 
 
-def _read_value(data: bytes | memoryview, position: int, kind: int) -> tuple[Any, int]:
+def _read_struct(data: bytes | memoryview, position: int, depth: int) -> tuple[Struct, int]:
+    if depth == 0:
+        raise ThriftError("structs inside each other without end")
+    fields: Struct = {}
+    number = 0
+    while True:
+        header = data[position]
+        position += 1
+        if header == 0:
+            return fields, position
+        kind = header & 15
+        if header >> 4:
+            number += header >> 4
+        else:
+            number, position = _zigzag(data, position)
+        value, position = _read_value(data, position, kind, depth)
+        fields[number] = (kind, value)
+
+
+def _read_value(data: bytes | memoryview, position: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in (TRUE, FALSE):
         return kind == TRUE, position
     if kind == BYTE:
@@ -54,13 +62,15 @@ def _read_value(data: bytes | memoryview, position: int, kind: int) -> tuple[Any
         size, position = _varint(data, position)
         return _bytes(data, position, size), position + size
     if kind == STRUCT:
-        return read_struct(data, position)
+        return _read_struct(data, position, depth - 1)
     if kind in (LIST, SET):
-        return _read_list(data, position)
+        return _read_list(data, position, depth - 1)
     raise ThriftError(f"type {kind} is not used by Parquet")
 
 
-def _read_list(data: bytes | memoryview, position: int) -> tuple[tuple[int, list[Any]], int]:
+def _read_list(data: bytes | memoryview, position: int, depth: int) -> tuple[tuple[int, list[Any]], int]:
+    if depth == 0:
+        raise ThriftError("lists inside each other without end")
     header = data[position]
     position += 1
     kind, size = header & 15, header >> 4
@@ -72,7 +82,7 @@ def _read_list(data: bytes | memoryview, position: int) -> tuple[tuple[int, list
             item: Any = data[position] == TRUE
             position += 1
         else:
-            item, position = _read_value(data, position, kind)
+            item, position = _read_value(data, position, kind, depth)
         items.append(item)
     return (kind, items), position
 
@@ -84,14 +94,16 @@ def _bytes(data: bytes | memoryview, position: int, size: int) -> bytes:
 
 
 def _varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
+    result = 0
+    for place in range(_LONGEST_VARINT):
         byte = data[position]
         position += 1
-        result |= (byte & 127) << shift
+        result |= (byte & 127) << 7 * place
         if byte < 128:
+            if result >> 64:
+                break
             return result, position
-        shift += 7
+    raise ThriftError("a number of more than 64 bits")
 
 
 def _zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:

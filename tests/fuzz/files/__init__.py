@@ -1,0 +1,1 @@
+"""Files that were damaged on purpose, and the reader that must survive them."""
