@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from sundog import actions
+from sundog.actions.explicit import accelerate, explain
+from sundog.actions.install import disable_session, enable_session
 from sundog.config import read_settings, warn_unknown_keys
 from sundog.front.session_conf import keys_set
-from sundog.query import accelerate, check_classic, conf_of, explain
+from sundog.query import check_classic, conf_of
 from sundog.shipping import ensure_executors
 
 __all__ = ["accelerate", "disable", "enable", "explain"]
@@ -25,10 +26,10 @@ def enable(spark: SparkSession) -> None:
     read_settings(conf_of(spark).get)
     warn_unknown_keys(keys_set(spark._jvm, spark._jconf))
     ensure_executors(spark)
-    actions.enable_session(spark)
+    enable_session(spark)
 
 
 def disable(spark: SparkSession) -> None:
     """Actions of this session run on plain Spark again."""
     check_classic(spark)
-    actions.disable_session(spark)
+    disable_session(spark)

@@ -1,4 +1,4 @@
-"""The whole way of a query: read Catalyst's plan, match, plan, run, and give the result back; or leave it to Spark.
+"""The whole way of a query: read Catalyst's plan, match, plan, run, and give the result back.
 
     action on a DataFrame
       -> CatalystPlan        the optimised plan, one call
@@ -7,60 +7,48 @@
       -> execute             on driver threads or Spark executors
       -> whole plan: an Arrow table straight to the user; subtree: spliced back into Spark's plan
 
-If anything fails while sundog runs a query, Spark runs it instead: it raises its own error where the query is at fault,
-and gives its own answer where sundog is. The reason is logged and kept in `Run.fallback_reasons`.
+When these steps are taken, and what happens when one of them fails, is in `actions/lifecycle.py`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import Row, StructType
+from pyspark.sql.types import StructType
 
 from sundog.config import Settings, read_settings
-from sundog.errors import InternalError, UnsupportedSessionError
-from sundog.expr.errors import SparkQueryError
+from sundog.errors import UnsupportedSessionError
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm import CatalystPlan, output_fields
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation import read_relation
 from sundog.front.session_conf import SessionConf
-from sundog.front.spark_errors import to_spark_exception
 from sundog.front.splice import frame_at, splice
 from sundog.front.time_zones import java_zone
-from sundog.metrics import Metrics
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.relation import Relation
 from sundog.plan.logical import Foreign
 from sundog.plan.physical import PhysicalPlan, lower
 from sundog.plan.rules.order import optimize
-from sundog.progress import progress_sink
-from sundog.report.explain import explain_text, render_plan
-from sundog.run import Run, last_run, start_run
+from sundog.report.explain import render_plan
+from sundog.run import Run
 from sundog.runtime.execute import Execution, execute
 from sundog.runtime.prepare import prepare
-from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
+from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import named_table
-from sundog.runtime.worker_errors import unwrap_worker_error
 from sundog.shipping import executor_problem
 from sundog.support import Code, Declined, Reason
 
-T = TypeVar("T")
 log = logging.getLogger("sundog")
-_inside = threading.local()
 
 
 @dataclass
@@ -158,94 +146,11 @@ def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:
     return Scope({}, name, {} if rules is None else {name: rules}, case_mapping)
 
 
-def run_action(
-    name: str,
-    frame: DataFrame,
-    on_table: Callable[[pa.Table], T] | None,
-    on_frame: Callable[[DataFrame], T],
-    plain: Callable[[], T],
-    repeatable: bool = True,
-) -> T:
-    """Run one action on `frame`: `on_table` for a whole result, `on_frame` for a spliced plan, else `plain`.
-
-    Without `on_table` rows are not wanted on the driver: what executors compute, they keep.
-    """
-    run = start_run(name)
-    started = perf_counter()
-    executions: list[Execution] = []
-    progress: ProgressSink = NO_PROGRESS
-    try:
-        with under_action():
-            planned = plan_frame(frame, run, collected=on_table is not None)
-            if planned is None:
-                return plain()
-            planned.progress = progress = progress_sink(planned.settings.progress_enabled)
-            try:
-                finish = _begin(planned, run, executions, on_table, on_frame)
-            except InternalError:
-                raise
-            except Exception as error:  # nothing was handed out yet: Spark may start from the beginning
-                note_failure(run, error)
-                return plain()
-            try:
-                result = finish()
-                run.accelerated = True
-                return result
-            except Exception as error:
-                cause = unwrap_worker_error(error)
-                if isinstance(cause, InternalError):
-                    raise cause from error
-                if not repeatable:
-                    raise to_spark_exception(cause) if isinstance(cause, SparkQueryError) else error from None
-                note_failure(run, cause)
-                return plain()
-    finally:
-        progress.finish()
-        close_executions(run, executions)
-        run.seconds = perf_counter() - started
-
-
-def note_failure(run: Run, error: BaseException) -> None:
-    if isinstance(error, Declined):
-        run.decline(*error.reasons)
-        return
-    first_line = next(iter(str(error).splitlines()), "")[:300]
-    run.decline(Reason(Code.EXECUTION, f"{type(error).__name__}: {first_line}"))
-    log.info("sundog left the query to Spark after an error", exc_info=error)
-
-
-def _begin(
-    planned: Planned,
-    run: Run,
-    executions: list[Execution],
-    on_table: Callable[[pa.Table], T] | None,
-    on_frame: Callable[[DataFrame], T],
-) -> Callable[[], T]:
-    """Compute what runs on the driver or is the whole result; what is returned hands it to the action."""
-    if on_table is None or not planned.is_whole:
-        spliced = splice_parts(planned, run, executions)
-
-        def in_spark() -> T:
-            with spark_progress(planned.frame.sparkSession, planned.progress, "with Spark"):
-                return on_frame(spliced)
-
-        return in_spark
+def whole_table(planned: Planned, run: Run, executions: list[Execution]) -> pa.Table:
+    """Run a query that is wholly ours: its rows, under Spark's names and types."""
     execution = start_execution(planned, 0, run)
     executions.append(execution)
-    table = named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
-    return lambda: on_table(table)
-
-
-def close_executions(run: Run, executions: list[Execution]) -> None:
-    """After the action: let go of what was held, and put what was counted on the run."""
-    for execution in executions:
-        execution.finish()
-        run.planning_seconds += execution.planning_seconds
-        run.placement = execution.placement
-        merged = Metrics(run.metrics)
-        merged.merge(execution.metrics)
-        run.metrics = merged.as_numbers()
-        run.stages.extend(execution.stages)
+    return named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
 
 
 def start_execution(planned: Planned, part: int, run: Run) -> Execution:
@@ -276,59 +181,8 @@ def _schema_at(catalyst: CatalystPlan, path: tuple[int, ...]) -> StructType:
     return StructType.fromJson(json.loads(catalyst.jnode(path).schema().json()))
 
 
-def to_rows(table: pa.Table, frame: DataFrame) -> list[Row]:
-    """Rows with exactly the Python types of Spark's own collect, by pyspark's own conversion."""
-    as_bytes = frame.sparkSession._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes", "true") == "true"
-    rows: list[Row] = ArrowTableToRowsConversion.convert(table, frame.schema, binary_as_bytes=as_bytes)
-    return rows
-
-
-def accelerate(frame: DataFrame) -> DataFrame:
-    """An ordinary DataFrame with the eligible parts of `frame` replaced; `frame` itself where there are none.
-
-    Parts that sundog runs on the driver are computed now; parts that run on executors when Spark runs the result.
-    """
-    check_classic(frame.sparkSession)
-    run = start_run("accelerate")
-    started = perf_counter()
-    try:
-        with under_action():
-            planned = plan_frame(frame, run, collected=False)
-            if planned is None:
-                return frame
-            executions: list[Execution] = []
-            try:
-                result = splice_parts(planned, run, executions)
-            except InternalError:
-                raise
-            except Exception as error:
-                note_failure(run, error)
-                return frame
-            finally:
-                for execution in executions:
-                    run.placement = execution.placement
-            run.accelerated = True
-            return result
-    finally:
-        run.seconds = perf_counter() - started
-
-
-def explain(frame: DataFrame, analyze: bool = False) -> str:
-    """The plan as text: what sundog takes, what stays on Spark and why; with `analyze`, run it and show the metrics."""
-    check_classic(frame.sparkSession)
-    if analyze:
-        run_action("explain", frame, lambda table: None, _drain, lambda: _drain(frame))
-        run = last_run()
-        return explain_text(run.plan, run.reasons, run.metrics, run.placement, run.seconds)
-    run = start_run("explain")
-    with under_action():
-        planned = plan_frame(frame, run, collected=True)
-        text = run.plan if planned is None else _decided_text(planned, run)
-    return explain_text(text, run.reasons)
-
-
-def _decided_text(planned: Planned, run: Run) -> str:
-    """With what the files' footers decide; without it where they cannot be read, which running the query will tell."""
+def decided_text(planned: Planned, run: Run) -> str:
+    """The plan with what the files' footers decide; without it where they cannot be read, which running it will tell."""
     session = planned.frame.sparkSession
     try:
         unusable = executor_problem(session)
@@ -342,25 +196,6 @@ def _decided_text(planned: Planned, run: Run) -> str:
     return "\n\n".join(map(render_plan, plans))
 
 
-def _drain(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()
-
-
 def check_classic(session: Any) -> None:
     if not hasattr(session, "_jsparkSession"):
         raise UnsupportedSessionError.connect()
-
-
-@contextmanager
-def under_action() -> Iterator[None]:
-    """Actions that sundog itself runs inside an action go straight to Spark."""
-    depth = getattr(_inside, "depth", 0)
-    _inside.depth = depth + 1
-    try:
-        yield
-    finally:
-        _inside.depth = depth
-
-
-def is_inside() -> bool:
-    return getattr(_inside, "depth", 0) > 0

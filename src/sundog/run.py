@@ -26,6 +26,7 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict)
     plan: str = ""
     stages: list[StageRecord] = field(default_factory=list)
+    internal_error: str | None = None  # the stack of a bug of sundog's own, for which Spark ran the query
     details: dict[str, Any] = field(default_factory=dict)  # what a shape leaves for the report: row groups, ranges
 
     @property

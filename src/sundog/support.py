@@ -42,6 +42,9 @@ class Code(Enum):
     INTERNAL = (
         "A bug of sundog's own: Spark ran the query instead. The stack is in `Run.internal_error`; please report it."
     )
+    WRITE = (
+        "A write that Spark checks and runs itself: it reads its own target, or is of a form that sundog does not know."
+    )
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
 

@@ -259,7 +259,7 @@ def test_an_action_reports_its_progress_and_its_end(
         def finish(self) -> None:
             told.append("end")
 
-    monkeypatch.setattr("sundog.query.progress_sink", lambda enabled: Told())
+    monkeypatch.setattr("sundog.actions.lifecycle.progress_sink", lambda enabled: Told())
     session.conf.set("spark.sundog.placement", placement)
     session.sql(sql).collect()
     assert len(told) > 1

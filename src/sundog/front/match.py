@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from sundog.config import Settings
 from sundog.expr.calls import NamedExpr
@@ -32,7 +31,6 @@ from sundog.tree import walk
 RelationReader = Callable[[Node, Node | None], Relation]
 ForeignReader = Callable[[Node], Foreign]
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
-T = TypeVar("T")
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
 
 
@@ -93,10 +91,10 @@ class _Matcher:
     def search(self, node: Node, matches: Matches) -> None:
         is_result = self._collected and not node.path
         try:
-            plan = _known_forms(lambda: self._convert_result(node) if is_result else self._convert(node), node)
+            plan = self._convert_result(node) if is_result else self._convert(node)
         except Declined as declined:
             with suppress(Declined):  # the reasons of the whole are the ones to show
-                below = _known_forms(lambda: self._topk_below_projection(node), node)
+                below = self._topk_below_projection(node)
                 if below is not None:
                     matches.found.append(below)
                     return
@@ -111,7 +109,7 @@ class _Matcher:
             for child in node.children:
                 self.search(child, matches)
             return
-        placed = at_places(plan, _known_forms(lambda: self._output_names(node), node))
+        placed = at_places(plan, self._output_names(node))
         if placed is None:
             matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
             return
@@ -232,15 +230,6 @@ class _Matcher:
 
     def _scope(self, child: LogicalPlan) -> Scope:
         return replace(self._session, columns={field.name: field.type for field in child.schema})
-
-
-def _known_forms(read: Callable[[], T], node: Node) -> T:
-    """What `read` makes of a plan; a plan of a form that it was not written for declines instead of crashing."""
-    try:
-        return read()
-    except (LookupError, TypeError, AttributeError, ValueError) as problem:
-        sentence = f"{type(problem).__name__} while reading the plan: {problem}"
-        raise Declined.because(Code.PLAN_VERSION, sentence, node.name) from problem
 
 
 def _named(tree: Node, scope: Scope) -> NamedExpr:

@@ -413,7 +413,21 @@ class _SparkFlow(Flow):
 def frame_from_batches(session: SparkSession, batches: list[pa.RecordBatch], schema: StructType) -> DataFrame:
     """Rows that are on the driver, as a DataFrame of `schema` that keeps their order."""
     target = to_arrow_schema(schema, timezone="UTC")
-    return session.createDataFrame(named_table(batches, target), schema=schema)
+    return frame_from_table(session, named_table(batches, target), schema)
+
+
+def frame_from_table(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """A table as a DataFrame. The thread's active session stays what it is: pyspark's `createDataFrame` makes it `session`."""
+    jvm_sessions = session._jvm.org.apache.spark.sql.classic.SparkSession
+    active, jvm_active = SparkSession._activeSession, jvm_sessions.getActiveSession()
+    try:
+        return session.createDataFrame(table, schema=schema)
+    finally:
+        SparkSession._activeSession = active
+        if jvm_active.isDefined():
+            jvm_sessions.setActiveSession(jvm_active.get())
+        else:
+            jvm_sessions.clearActiveSession()
 
 
 def named_table(batches: list[pa.RecordBatch], target: pa.Schema) -> pa.Table:

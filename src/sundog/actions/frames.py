@@ -1,0 +1,166 @@
+"""The actions of a DataFrame, as actions that sundog may take: what each does with rows, and with a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.conversion import ArrowTableToRowsConversion
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import Row
+
+from sundog.actions.explicit import explain
+from sundog.actions.lifecycle import Action, run_action, under_action
+from sundog.runtime.spark import frame_from_table
+
+Original = Callable[..., Any]
+T = TypeVar("T")
+
+
+def _run(
+    name: str,
+    frame: DataFrame,
+    on_table: Callable[[pa.Table], T] | None,
+    on_frame: Callable[[DataFrame], T],
+    plain: Callable[[], T],
+    query: Callable[[], DataFrame] | None = None,
+    repeatable: bool = True,
+) -> T:
+    """Run an action on `frame`, or on what `query` makes of it."""
+    return run_action(
+        Action(name, frame.sparkSession, query or (lambda: frame), plain, on_frame, on_table, repeatable=repeatable)
+    )
+
+
+def to_rows(table: pa.Table, frame: DataFrame) -> list[Row]:
+    """Rows with exactly the Python types of Spark's own collect, by pyspark's own conversion."""
+    as_bytes = frame.sparkSession._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes", "true") == "true"
+    rows: list[Row] = ArrowTableToRowsConversion.convert(table, frame.schema, binary_as_bytes=as_bytes)
+    return rows
+
+
+def _collect(original: Original, frame: DataFrame) -> list[Row]:
+    return _run("collect", frame, lambda t: to_rows(t, frame), original, lambda: original(frame))
+
+
+def _to_local_iterator(original: Original, frame: DataFrame, *args: Any, **kwargs: Any) -> Iterator[Row]:
+    return _run(
+        "toLocalIterator",
+        frame,
+        lambda table: iter(to_rows(table, frame)),
+        lambda spliced: original(spliced, *args, **kwargs),
+        lambda: original(frame, *args, **kwargs),
+    )
+
+
+def _collect_as_arrow(
+    original: Original,
+    frame: DataFrame,
+    split_batches: bool = False,
+    empty_list_if_zero_records: bool = True,
+    prefers_large_var_types: bool = False,
+) -> list[pa.RecordBatch]:
+    """What toArrow and toPandas are made of."""
+    options = (split_batches, empty_list_if_zero_records, prefers_large_var_types)
+
+    def batches(table: pa.Table) -> list[pa.RecordBatch]:
+        target = to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=prefers_large_var_types)
+        whole = [batch for batch in table.cast(target).to_batches() if batch.num_rows]
+        return whole or ([] if empty_list_if_zero_records else target.empty_table().to_batches() or [_empty(target)])
+
+    return _run(
+        "toArrow",
+        frame,
+        batches,
+        lambda spliced: original(spliced, *options),
+        lambda: original(frame, *options),
+    )
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _count(original: Original, frame: DataFrame) -> int:
+    return _run(
+        "count",
+        frame,
+        lambda table: int(table.column(0)[0].as_py()),
+        lambda spliced: int(spliced.collect()[0][0]),
+        lambda: int(original(frame)),
+        query=lambda: frame.groupBy().count(),
+    )
+
+
+def _is_empty(original: Original, frame: DataFrame) -> bool:
+    return _run(
+        "isEmpty",
+        frame,
+        lambda table: bool(table.num_rows == 0),
+        lambda spliced: bool(original(spliced)),
+        lambda: bool(original(frame)),
+        query=lambda: frame.limit(1),
+    )
+
+
+def _tail(original: Original, frame: DataFrame, num: int) -> list[Row]:
+    if not isinstance(num, int):
+        return list(original(frame, num))  # raises what Spark raises
+    return _run(
+        "tail",
+        frame,
+        lambda table: to_rows(table.slice(max(0, table.num_rows - num)), frame) if num > 0 else [],
+        lambda spliced: original(spliced, num),
+        lambda: original(frame, num),
+    )
+
+
+def _show_string(
+    original: Original, frame: DataFrame, n: int = 20, truncate: bool | int = True, vertical: bool = False
+) -> str:
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0 or n > 100_000:
+        return str(original(frame, n, truncate, vertical))
+    return _run(
+        "show",
+        frame,
+        lambda table: str(original(frame_from_table(frame.sparkSession, table, frame.schema), n, truncate, vertical)),
+        lambda spliced: str(original(spliced, n, truncate, vertical)),
+        lambda: str(original(frame, n, truncate, vertical)),
+        query=lambda: frame.limit(n + 1),  # one more, so that Spark can say "only showing top n rows"
+    )
+
+
+def _foreach(name: str) -> Callable[..., None]:
+    def handler(original: Original, frame: DataFrame, function: Callable[..., Any]) -> None:
+        _run(
+            name,
+            frame,
+            None,
+            lambda spliced: original(spliced, function),
+            lambda: original(frame, function),
+            repeatable=False,
+        )
+
+    return handler
+
+
+def _explain(original: Original, frame: DataFrame, *args: Any, **kwargs: Any) -> None:
+    with under_action():
+        original(frame, *args, **kwargs)
+    print(explain(frame))
+
+
+HANDLERS: dict[str, Callable[..., Any]] = {
+    "collect": _collect,
+    "toLocalIterator": _to_local_iterator,
+    "_collect_as_arrow": _collect_as_arrow,
+    "count": _count,
+    "isEmpty": _is_empty,
+    "tail": _tail,
+    "_show_string": _show_string,
+    "foreach": _foreach("foreach"),
+    "foreachPartition": _foreach("foreachPartition"),
+    "explain": _explain,
+}

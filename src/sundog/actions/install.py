@@ -1,0 +1,110 @@
+"""Puts sundog between a session and its actions, for the sessions that asked for it.
+
+pyspark's classic DataFrame is one class for all sessions, so its action methods are replaced once, by methods that ask
+first whether this DataFrame's session is enabled. For every other session, and inside an action of sundog's own, they
+are the originals. `uninstall` puts the originals back when the last session is disabled.
+
+Transformations are untouched: a DataFrame of an enabled session is an ordinary DataFrame until an action runs it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.readwriter import DataFrameWriterV2
+
+from sundog.actions.commands import may_embed_query, run_sql
+from sundog.actions.frames import HANDLERS
+from sundog.actions.lifecycle import is_inside
+from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
+
+Original = Callable[..., Any]
+
+_INHERITED = object()
+_originals: dict[tuple[type, str], Any] = {}
+_enabled: set[str] = set()
+
+
+def enable_session(session: SparkSession) -> None:
+    _enabled.add(session_id(session))
+    if not _originals:
+        install()
+
+
+def disable_session(session: SparkSession) -> None:
+    _enabled.discard(session_id(session))
+    if not _enabled:
+        uninstall()
+
+
+def session_id(session: SparkSession) -> str:
+    """The JVM session's identity: several Python objects may stand for one session."""
+    known: str | None = session.__dict__.get("_sundog_id")
+    if known is None:
+        known = str(session._jsparkSession.sessionUUID())
+        session.__dict__["_sundog_id"] = known
+    return known
+
+
+def is_enabled(session: SparkSession) -> bool:
+    return bool(_enabled) and session_id(session) in _enabled
+
+
+def install() -> None:
+    for name, handler in HANDLERS.items():
+        _replace(ClassicDataFrame, name, _intercepted(getattr(ClassicDataFrame, name), handler))
+    _replace(ClassicDataFrame, "write", property(_writer))
+    _replace(ClassicDataFrame, "writeTo", _writer_v2)
+    _replace(SparkSession, "sql", _sql(SparkSession.sql))
+
+
+def uninstall() -> None:
+    for (owner, name), original in _originals.items():
+        if original is _INHERITED:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+    _originals.clear()
+
+
+def _replace(owner: type, name: str, replacement: Any) -> None:
+    _originals[owner, name] = owner.__dict__.get(name, _INHERITED)
+    setattr(owner, name, replacement)
+
+
+def _intercepted(original: Original, handler: Callable[..., Any]) -> Original:
+    @functools.wraps(original)
+    def method(self: DataFrame, *args: Any, **kwargs: Any) -> Any:
+        if is_inside() or not is_enabled(self.sparkSession):
+            return original(self, *args, **kwargs)
+        return handler(original, self, *args, **kwargs)
+
+    return method
+
+
+def _writer(frame: DataFrame) -> DataFrameWriter:
+    if is_inside() or not is_enabled(frame.sparkSession) or frame.isStreaming:
+        return DataFrameWriter(frame)
+    return AcceleratedWriter(frame)
+
+
+def _writer_v2(frame: DataFrame, table: str) -> DataFrameWriterV2:
+    if is_inside() or not is_enabled(frame.sparkSession):
+        return DataFrameWriterV2(frame, table)
+    return AcceleratedWriterV2(frame, table)
+
+
+def _sql(original: Original) -> Original:
+    """`spark.sql` runs commands at once. INSERT … SELECT and CREATE TABLE … AS SELECT run with an accelerated query."""
+
+    @functools.wraps(original)
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+        if is_inside() or not is_enabled(self) or args or kwargs or not may_embed_query(sqlQuery):
+            return original(self, sqlQuery, args, **kwargs)
+        return run_sql(self, sqlQuery, lambda: original(self, sqlQuery, args, **kwargs))
+
+    return sql
