@@ -58,7 +58,8 @@ _FIXED_LEN_BYTE_ARRAY = 7
 _MOST_VALUES = 1 << 24  # of a footer: 640 MB of table. The largest one seen, of 20,000 columns, has 2 million
 _NONE = -1
 # The fields of parquet.thrift that are read, and their types.
-_ROOT = {2: LIST, 3: I64, 4: LIST, 5: LIST, 6: BINARY, 8: STRUCT, 9: BINARY}
+_ROOT = {2: LIST, 3: I64, 4: LIST, 5: LIST, 6: BINARY, 7: LIST, 8: STRUCT, 9: BINARY}
+_COLUMN_ORDER = {1: STRUCT}
 _KEY_VALUE = {1: BINARY, 2: BINARY}
 _ELEMENT = {1: I32, 2: I32, 3: I32, 4: BINARY, 5: I32}
 _ROW_GROUP = {1: LIST, 2: I64, 3: I64}
@@ -102,12 +103,24 @@ class FileMetadata:
     starts: Ints  # of the first page in the file
     compressed: Ints
     uncompressed: Ints
-    has_empty_bound: npt.NDArray[np.bool_]  # a min or max of no bytes for a type that has some
+    null_counts: Ints  # -1 where there is none
+    bounds: Ints  # of each chunk: position and size of min, and of max; the sizes are -1 unless there are both
+    is_order_defined: npt.NDArray[np.bool_]  # of each leaf: bounds are in the order of its type
+    data: bytes  # the footer, in which the bounds are
 
     @property
     def nbytes(self) -> int:
-        tables = (self.codecs, self.encodings, self.starts, self.compressed, self.uncompressed, self.has_empty_bound)
-        return sum(table.nbytes for table in tables) + sum(len(leaf.element) + 200 for leaf in self.leaves)
+        """Memory that it takes."""
+        tables = (self.codecs, self.encodings, self.starts, self.compressed, self.uncompressed, self.null_counts)
+        return sum(table.nbytes for table in tables) + self.bounds.nbytes + len(self.data) + 300 * len(self.leaves)
+
+    def bounds_of(self, leaf: int) -> list[tuple[bytes, bytes] | None]:
+        """Min and max of a column in each row group, as they are stored."""
+        data = self.data
+        return [
+            None if low_size < 0 else (data[low : low + low_size], data[high : high + high_size])
+            for low, low_size, high, high_size in self.bounds[:, leaf].tolist()
+        ]
 
     def element(self, leaf: int) -> Struct:
         """The leaf's entry in the schema, as it is stored."""
@@ -146,7 +159,8 @@ def parse_footer(data: bytes, file_size: int) -> FileMetadata:
     byte_counts = groups.numbers(2)
     _demand("a row group has a negative size", byte_counts >= 0)
     shape = (len(row_counts), len(leaves))
-    chunk_table = _Chunks(table, chunks, leaves, row_counts, data, file_size - TAIL_BYTES - len(data))
+    ordered = _order_is_defined(table, root, len(leaves))
+    chunk_table = _Chunks(table, chunks, leaves, row_counts, data, file_size - TAIL_BYTES - len(data), ordered)
     return FileMetadata(
         created_by=_text(data, root, 6),
         key_values=_key_values(table, root, data),
@@ -159,7 +173,10 @@ def parse_footer(data: bytes, file_size: int) -> FileMetadata:
         starts=chunk_table.starts.reshape(shape),
         compressed=chunk_table.compressed.reshape(shape),
         uncompressed=chunk_table.uncompressed.reshape(shape),
-        has_empty_bound=chunk_table.has_empty_bound.reshape(shape),
+        null_counts=chunk_table.null_counts.reshape(shape),
+        bounds=chunk_table.bounds.reshape(*shape, 4),
+        is_order_defined=ordered,
+        data=data,
     )
 
 
@@ -294,6 +311,15 @@ def _leaves(table: Ints, root: _Structs, data: bytes) -> tuple[SchemaLeaf, ...]:
     return tuple(leaves)
 
 
+def _order_is_defined(table: Ints, root: _Structs, leaves: int) -> npt.NDArray[np.bool_]:
+    """Of which leaves it is said that min and max are in the order of their type."""
+    lists, _ = root.some(7)
+    orders = _items(table, lists, STRUCT)
+    if len(orders) not in (0, leaves):
+        raise Broken("not each column has an order")
+    return _Structs(table, orders, _COLUMN_ORDER).has(1) if len(orders) else np.zeros(leaves, np.bool_)
+
+
 def _utf8(name: bytes) -> None:
     try:
         name.decode()
@@ -312,6 +338,7 @@ class _Chunks:
         row_counts: Ints,
         data: bytes,
         footer_start: int,
+        is_order_defined: npt.NDArray[np.bool_],
     ) -> None:
         if chunks.has(8).any() or chunks.has(9).any():
             raise Encrypted("some of its columns are encrypted")
@@ -327,7 +354,7 @@ class _Chunks:
         self.encodings = self._encoding_bits()
         self._check_paths(leaves, len(row_counts))
         self._check_ranges(leaves, row_counts, footer_start)
-        self._check_statistics(leaves, len(row_counts))
+        self._check_statistics(leaves, np.tile(is_order_defined, len(row_counts)))
 
     def _encoding_bits(self) -> Ints:
         lists, slots = self._fields.some(2)
@@ -369,17 +396,23 @@ class _Chunks:
         inside &= self.compressed <= footer_start - self.starts  # no sum, which could be more than a word holds
         _demand("a column is outside of the file", inside | nothing)
 
-    def _check_statistics(self, leaves: tuple[SchemaLeaf, ...], groups: int) -> None:
+    def _check_statistics(self, leaves: tuple[SchemaLeaf, ...], is_order_defined: npt.NDArray[np.bool_]) -> None:
         found, slots = self._fields.some(12)
         statistics = _Structs(self._table, found, _STATISTICS)
-        null_counts = statistics.numbers(_NULLS, 0)
-        _demand("more NULLs than rows", (null_counts >= 0) & (null_counts <= self.values[slots]))
-        widths = np.tile(np.array([_bytes_of_bound(leaf) for leaf in leaves], np.int64), groups)[slots]
-        self.has_empty_bound = np.zeros(self._fields.count, np.bool_)
-        for field in (_MAX, _MIN, _MAX_VALUE, _MIN_VALUE):
-            sizes = statistics.sizes(field, _NONE)
-            _demand("a bound is not as wide as its type", (sizes <= 0) | (sizes == widths) | (widths < 0))
-            self.has_empty_bound[slots] |= (sizes == 0) & (widths > 0)
+        self.null_counts = np.full(self._fields.count, _NONE, np.int64)
+        self.null_counts[slots] = null_counts = statistics.numbers(_NULLS, _NONE)
+        known = statistics.has(_NULLS)
+        _demand("more NULLs than rows", ~known | ((null_counts >= 0) & (null_counts <= self.values[slots])))
+        widths = np.resize(np.array([_bytes_of_bound(leaf) for leaf in leaves], np.int64), self._fields.count)[slots]
+        self.bounds = np.full((self._fields.count, 4), _NONE, np.int64)
+        for place, old, new in ((0, _MIN, _MIN_VALUE), (2, _MAX, _MAX_VALUE)):
+            for field, used in ((old, ~is_order_defined[slots]), (new, is_order_defined[slots])):
+                sizes = statistics.sizes(field, _NONE)
+                sizes = np.where((sizes == 0) & (widths > 0), _NONE, sizes)  # no bytes of a number are no number
+                _demand("a bound is not as wide as its type", (sizes == _NONE) | (sizes == widths) | (widths < 0))
+                self.bounds[slots[used], place] = statistics.numbers(field, 0)[used]
+                self.bounds[slots[used], place + 1] = sizes[used]
+        self.bounds[(self.bounds[:, 1] == _NONE) | (self.bounds[:, 3] == _NONE)] = _NONE
 
 
 def _bytes_of_bound(leaf: SchemaLeaf) -> int:

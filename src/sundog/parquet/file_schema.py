@@ -33,7 +33,8 @@ from enum import Enum
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.parquet.footer import Footer, Leaf
+from sundog.parquet.file_statistics import Leaf
+from sundog.parquet.footer import Footer
 from sundog.parquet.problems import FileSchemaProblem, TooLargeForOneArray
 from sundog.parquet.relation import FileColumn, ReadOptions
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name

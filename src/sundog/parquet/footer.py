@@ -6,8 +6,9 @@ time in nanoseconds, inode and device, taken by `stat` at each query: a rewritte
 footer. A clock of a file system ticks every few milliseconds, so a file that was written less than a second ago could be
 written again under the same stamp: its footer is not kept. For object stores the key is size and time of Spark's listing.
 
-`file_metadata.py` has read and checked the whole footer before Arrow's objects are made of it. What they alone know, the
-meaning of a type and whether statistics can be trusted, is asked for a column at a time: 3 µs for each field of each chunk.
+`file_metadata.py` has read and checked the whole footer before Arrow makes its objects of it. They are for Arrow's decoder,
+and are asked for the schema alone: the C++ exceptions of what they say of row groups and column chunks are not translated,
+and would end the process.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from sundog.parquet.file_metadata import (
     footer_length,
     parse_footer,
 )
+from sundog.parquet.file_statistics import Leaf, RawStatistics, trusted_statistics
 from sundog.parquet.filesystem import Settings, is_local, open_file, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import DataFile, Relation
@@ -47,31 +49,6 @@ _FOOTER_THREADS = 8
 # Measured on footers of 16 to 105 columns: Arrow's objects take 5 to 7 bytes for each byte of the footer; with what is derived
 # from them for all columns, 12.
 _MEMORY_PER_BYTE = 12
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One primitive column of the file's schema, in Parquet's own words."""
-
-    index: int
-    name: str
-    physical_type: str
-    logical_type: str
-    bit_width: int  # of an INT annotation, else 0
-    signed: bool
-    time_unit: str  # of a TIMESTAMP annotation, else ""
-    adjusted_to_utc: bool
-    precision: int
-    scale: int
-
-
-@dataclass(frozen=True)
-class RawStatistics:
-    """A column's statistics as the file has them: one slot per row group, None where there is none."""
-
-    lows: tuple[Any, ...]
-    highs: tuple[Any, ...]
-    null_counts: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -179,30 +156,11 @@ class Footer:
         )
 
     def raw_statistics(self, leaf: int) -> RawStatistics:
-        """Bounds in the physical type (int, float, bool, bytes); deprecated bounds only where Arrow trusts them.
-
-        Arrow gives `min_value`/`max_value`, or the deprecated `min`/`max` if the type sorts signed and the file names
-        no column order, or nothing. It gives nothing for INT96 and for writers whose statistics are known to be wrong.
-        """
+        """Bounds in the physical type (int, float, bool, bytes), where the file's writer can be trusted with them."""
         found = self._statistics.get(leaf)
         if found is None:
-            found = self._read_statistics(leaf)
-            self._statistics[leaf] = found
+            found = self._statistics[leaf] = trusted_statistics(self.values, self.leaf(leaf))
         return found
-
-    def _read_statistics(self, leaf: int) -> RawStatistics:
-        lows: list[Any] = []
-        highs: list[Any] = []
-        nulls: list[int | None] = []
-        empty = self.values.has_empty_bound[:, leaf].tolist()
-        for group in range(self.num_row_groups):
-            statistics = self.metadata.row_group(group).column(leaf).statistics
-            bounded = statistics is not None and statistics.has_min_max and not empty[group]
-            lows.append(statistics.min_raw if bounded else None)
-            highs.append(statistics.max_raw if bounded else None)
-            counted = statistics is not None and statistics.has_null_count
-            nulls.append(statistics.null_count if counted else None)
-        return RawStatistics(tuple(lows), tuple(highs), tuple(nulls))
 
 
 class FooterCache:

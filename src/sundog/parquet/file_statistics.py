@@ -1,0 +1,130 @@
+"""Min, max and NULLs of the column chunks of one file, as far as its writer can be trusted with them.
+
+| in the footer | taken |
+|---|---|
+| the column has an order: `column_orders` says that of its type | `min_value`, `max_value` |
+| no order is given | the deprecated `min`, `max`, which compare as signed: only for types that do |
+| a type without an order: INT96, INTERVAL, a type that is not known | nothing |
+| parquet-mr before 1.10, parquet-cpp before 1.3: an unsigned order | only if min = max: they compared as signed |
+| parquet-mr before 1.8: bytes | nothing (PARQUET-251) |
+| only one of min and max, or no bytes of a number | no bounds |
+
+These are the rules of Arrow's and Spark's own readers. `statistics.py` says what follows for the query's column.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from sundog.parquet.file_metadata import FileMetadata
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One primitive column of the file's schema, in Parquet's own words."""
+
+    index: int
+    name: str
+    physical_type: str
+    logical_type: str
+    bit_width: int  # of an INT annotation, else 0
+    signed: bool
+    time_unit: str  # of a TIMESTAMP annotation, else ""
+    adjusted_to_utc: bool
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True)
+class RawStatistics:
+    """A column's statistics as the file has them: one slot per row group, None where there is none."""
+
+    lows: tuple[Any, ...]
+    highs: tuple[Any, ...]
+    null_counts: tuple[int | None, ...]
+
+
+class _Order(Enum):
+    """How values of a type compare."""
+
+    SIGNED = "as numbers"
+    UNSIGNED = "as bytes without a sign"
+    UNKNOWN = "nobody says"
+
+
+_ORDER_OF_ANNOTATION = {
+    "STRING": _Order.UNSIGNED,
+    "ENUM": _Order.UNSIGNED,
+    "JSON": _Order.UNSIGNED,
+    "BSON": _Order.UNSIGNED,
+    "UUID": _Order.UNSIGNED,
+    "DECIMAL": _Order.SIGNED,
+    "DATE": _Order.SIGNED,
+    "TIME": _Order.SIGNED,
+    "TIMESTAMP": _Order.SIGNED,
+}
+_NUMBERS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<B"}
+_WRITER = re.compile(r"(parquet-mr|parquet-cpp)(?![\w-])(?: version (\d+)\.(\d+)(?:\.(\d+))?(?![\d.]))?", re.IGNORECASE)
+
+
+def trusted_statistics(values: FileMetadata, leaf: Leaf) -> RawStatistics:
+    """One slot per row group."""
+    order = _order(leaf)
+    groups = len(values.row_counts)
+    nothing = (None,) * groups
+    if order is _Order.UNKNOWN:
+        return RawStatistics(nothing, nothing, nothing)
+    bounds = values.bounds_of(leaf.index)
+    if order is _Order.UNSIGNED and not values.is_order_defined[leaf.index]:
+        bounds = [None] * groups
+    distrust = _Distrust.of(values.created_by, leaf, order)
+    null_counts = [None if count < 0 else count for count in values.null_counts[:, leaf.index].tolist()]
+    if distrust is _Distrust.ALL:
+        return RawStatistics(nothing, nothing, nothing)
+    if distrust is _Distrust.UNEQUAL_BOUNDS:
+        bounds = [pair if pair is not None and pair[0] == pair[1] else None for pair in bounds]
+    lows = tuple(None if pair is None else _value(pair[0], leaf.physical_type) for pair in bounds)
+    highs = tuple(None if pair is None else _value(pair[1], leaf.physical_type) for pair in bounds)
+    return RawStatistics(lows, highs, tuple(null_counts))
+
+
+def _order(leaf: Leaf) -> _Order:
+    if leaf.logical_type == "NONE":
+        if leaf.physical_type == "INT96":
+            return _Order.UNKNOWN
+        return _Order.UNSIGNED if "BYTE_ARRAY" in leaf.physical_type else _Order.SIGNED
+    if leaf.logical_type == "INT":
+        return _Order.SIGNED if leaf.signed else _Order.UNSIGNED
+    return _ORDER_OF_ANNOTATION.get(leaf.logical_type, _Order.UNKNOWN)
+
+
+class _Distrust(Enum):
+    """What a writer is known to have done wrong."""
+
+    NOTHING = "nothing"
+    UNEQUAL_BOUNDS = "it compared unsigned values as signed ones"
+    ALL = "it kept bytes that were overwritten later"
+
+    @classmethod
+    def of(cls, created_by: str, leaf: Leaf, order: _Order) -> _Distrust:
+        found = _WRITER.match(created_by)
+        if found is None:
+            return cls.NOTHING
+        # A version that cannot be read may be any: take it for the first.
+        name, version = found[1].lower(), (int(found[2] or 0), int(found[3] or 0), int(found[4] or 0))
+        if name == "parquet-mr" and version < (1, 8, 0) and "BYTE_ARRAY" in leaf.physical_type:
+            return cls.ALL
+        first_right = (1, 10, 0) if name == "parquet-mr" else (1, 3, 0)
+        return cls.UNEQUAL_BOUNDS if version < first_right and order is not _Order.SIGNED else cls.NOTHING
+
+
+def _value(raw: bytes, physical_type: str) -> Any:
+    layout = _NUMBERS.get(physical_type)
+    if layout is None:
+        return raw
+    value = struct.unpack(layout, raw)[0]
+    return bool(value & 1) if physical_type == "BOOLEAN" else value
