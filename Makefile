@@ -3,12 +3,14 @@
 
 PYTHON ?= python3
 ARGS ?=
+SECONDS ?= 300
+SEED ?= 1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 UNIT := not spark and not slow and not long and not browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test check fuzz bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## help     this list
@@ -29,6 +31,9 @@ check: .venv/dev.stamp ## check    format, lint, types, import layers and the te
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -m "$(UNIT)" $(ARGS)
+
+fuzz: .venv/dev.stamp ## fuzz     random data, files, settings and queries against plain Spark; SECONDS=3600 SEED=1
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 bench: .venv/bench.stamp ## bench    compare with Spark, DuckDB, DataFusion, Polars and Sail; ARGS='--help' for its options
 	$(BIN)/sundog bench $(ARGS)

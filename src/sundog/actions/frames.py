@@ -14,6 +14,7 @@ from pyspark.sql.types import Row
 from sundog.actions.explicit import explain
 from sundog.actions.lifecycle import Action, run_action, under_action
 from sundog.runtime.spark import frame_from_table
+from sundog.support import Code, Declined
 
 Original = Callable[..., Any]
 T = TypeVar("T")
@@ -37,7 +38,10 @@ def _run(
 def to_rows(table: pa.Table, frame: DataFrame) -> list[Row]:
     """Rows with exactly the Python types of Spark's own collect, by pyspark's own conversion."""
     as_bytes = frame.sparkSession._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes", "true") == "true"
-    rows: list[Row] = ArrowTableToRowsConversion.convert(table, frame.schema, binary_as_bytes=as_bytes)
+    try:
+        rows: list[Row] = ArrowTableToRowsConversion.convert(table, frame.schema, binary_as_bytes=as_bytes)
+    except UnicodeDecodeError as error:  # the JVM replaces what it cannot decode, by rules of its own
+        raise Declined.because(Code.EXECUTION, "a string is not valid UTF-8, so Spark decodes it") from error
     return rows
 
 

@@ -1,0 +1,186 @@
+"""`make fuzz`: cases for as long as told, against plain Spark; each difference with its seed, query and smallest data.
+
+    python -m tests.fuzz.run --seconds 600 --seed 1
+    python -m tests.fuzz.run --case 17:4            one case again, with both answers
+
+The tally at the end says how many cases ran accelerated and why the others did not: a generator whose cases mostly fall
+back tests nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from tests.fuzz.case import Case, draw_case
+from tests.fuzz.pair import Outcome, Pair
+from tests.fuzz.shrink import shrink
+
+CASES_PER_SEED = 12
+SHOWN_ROWS = 12
+
+
+@dataclass
+class Tally:
+    cases: int = 0
+    accelerated: int = 0
+    errors: int = 0
+    freedoms: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    gave_up: dict[str, str] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.cases += 1
+        self.accelerated += outcome.accelerated
+        self.errors += outcome.theirs.error is not None
+        if outcome.freedom is not None:
+            self.freedoms[outcome.freedom] += 1
+        if not outcome.accelerated:
+            for reason in outcome.reasons[:1] or ["no reason"]:
+                self.reasons[reason.split(" (at ")[0][:110]] += 1
+        if outcome.gave_up is not None:
+            self.gave_up.setdefault(outcome.gave_up[:160], outcome.case.name)
+        if outcome.difference is not None:
+            self.differences.append(f"{outcome.case.name} {outcome.difference[:150]}")
+
+    def __str__(self) -> str:
+        share = self.accelerated / max(1, self.cases)
+        lines = [f"{self.cases} cases, {share:.0%} accelerated, {self.errors} raise, {len(self.differences)} differ"]
+        lines += [f"  documented freedom {name}: {count}" for name, count in self.freedoms.items()]
+        lines += [f"  fallback {count:5}  {reason}" for reason, count in self.reasons.most_common(25)]
+        lines += [f"  gave up  {name}  {reason}" for reason, name in self.gave_up.items()]
+        lines += [f"  DIFFERS  {line}" for line in self.differences]
+        return "\n".join(lines)
+
+
+def describe(outcome: Outcome) -> str:
+    """All that is needed to see a case again."""
+    case, plain = outcome.case, outcome.theirs
+    rows = case.data.rows
+    shown = "\n".join(f"    {column.name} {column.dtype}: {_cells(rows[column.name])}" for column in case.data.columns)
+    return "\n".join(
+        [
+            f"=== case {case.name}: {outcome.difference or outcome.gave_up or 'no difference'}",
+            f"query    {case.query.sql}",
+            f"action   {case.action}; accelerated: {outcome.accelerated}; {'; '.join(outcome.reasons)[:600]}",
+            f"confs    {case.spark_confs}",
+            f"sundog   {case.sundog_confs}",
+            f"files    {case.layout}",
+            f"data     {rows.num_rows} rows\n{shown}",
+            f"Spark    {plain}",
+            f"sundog   {outcome.ours}",
+        ]
+    )
+
+
+def _cells(column: Any) -> str:
+    head = column.slice(0, SHOWN_ROWS)
+    try:
+        text = repr(head.to_pylist())
+    except UnicodeDecodeError:
+        text = repr(head.cast("binary").to_pylist())
+    return text[:900] + (" …" if len(column) > SHOWN_ROWS else "")
+
+
+def shrink_case(pair: Pair, found: Outcome, seconds: float) -> Outcome:
+    """The smallest case that differs in the same way, and both answers to it."""
+
+    def kind(outcome: Outcome) -> str:
+        return (outcome.difference or outcome.gave_up or "").split(":")[0].split(",")[0].lstrip("0123456789 ")
+
+    def still_differs(case: Case) -> bool:
+        outcome = pair.run(case)
+        return (outcome.difference or outcome.gave_up) is not None and kind(outcome) == kind(found)
+
+    return pair.run(shrink(found.case, still_differs, seconds))
+
+
+def fuzz(pair: Pair, seed: int, seconds: float, shrink_seconds: float, save: Path | None) -> Tally:
+    tally, until, seen = Tally(), monotonic() + seconds, set[str]()
+    while monotonic() < until:
+        for number in range(CASES_PER_SEED):
+            case = draw_case(seed, number)
+            if save is not None:
+                (save / "current").write_text(case.name)  # should the process die, the case is known
+            try:
+                outcome = pair.run(case)
+            except Exception:
+                print(f"=== case {case.name}: the net itself failed\n{traceback.format_exc()}", flush=True)
+                break
+            tally.add(outcome)
+            if outcome.difference is not None or outcome.gave_up is not None:
+                again = _signature(outcome) in seen
+                seen.add(_signature(outcome))
+                smallest = shrink_case(pair, outcome, shrink_seconds) if shrink_seconds and not again else outcome
+                text = describe(smallest if (smallest.difference or smallest.gave_up) else outcome)
+                print(text, flush=True)
+                if save is not None:
+                    (save / f"{seed}-{number}.txt").write_text(f"{text}\n\nas drawn: {describe(outcome)}\n")
+            if monotonic() >= until:
+                break
+        seed += 1
+    print(f"seeds up to {seed}")
+    return tally
+
+
+def _signature(outcome: Outcome) -> str:
+    """Alike for most members of one bug: only the first of them is made smaller."""
+    text = f"{outcome.difference or outcome.gave_up} {outcome.ours.message[:60]}"
+    return re.sub(r"\d+|/\S+", "", text)[:90]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compare sundog with plain Spark on random cases.")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", help="seed:number, run once more")
+    parser.add_argument("--sql", help="with --case: this query instead of the drawn one")
+    parser.add_argument("--shrink", type=float, default=60, help="seconds to spend on each difference; 0: none")
+    parser.add_argument("--save", type=Path, help="folder for one text per difference")
+    args = parser.parse_args()
+    if args.save is not None:
+        args.save.mkdir(parents=True, exist_ok=True)
+    spark = start_session()
+    with tempfile.TemporaryDirectory(prefix="sundog-fuzz-") as folder:
+        pair = Pair(spark, Path(folder))
+        if args.case:
+            seed, number = map(int, args.case.split(":"))
+            case = draw_case(seed, number)
+            outcome = pair.run(case)
+            print(describe(outcome))
+            if args.shrink and (outcome.difference or outcome.gave_up):
+                print(describe(shrink_case(pair, outcome, args.shrink)))
+            return int(outcome.difference is not None)
+        tally = fuzz(pair, args.seed, args.seconds, args.shrink, args.save)
+    print(tally)
+    return int(bool(tally.differences))
+
+
+def start_session() -> Any:
+    from sundog.java import session
+
+    warehouse = tempfile.mkdtemp(prefix="sundog-fuzz-warehouse-")
+    return session(
+        "sundog-fuzz",
+        "local[2]",
+        {
+            "spark.driver.memory": "2g",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.warehouse.dir": warehouse,
+            "spark.sundog.onInternalError": "raise",
+        },
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""A fixed share of `make fuzz`: these seeds, every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.fuzz.case import draw_case
+from tests.fuzz.pair import Pair
+from tests.fuzz.run import Tally, describe
+
+pytestmark = pytest.mark.spark
+
+SEEDS = tuple(range(1, 10))
+CASES = 10
+
+
+@pytest.fixture(scope="module")
+def pair(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    pair = Pair(spark, tmp_path_factory.mktemp("fuzz"))
+    yield pair
+    pair.close()
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    return Tally()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_cases_give_what_spark_gives(pair: Pair, tally: Tally, seed: int) -> None:
+    for number in range(CASES):
+        outcome = pair.run(draw_case(seed, number))
+        tally.add(outcome)
+        assert outcome.difference is None, describe(outcome)
+
+
+def test_most_cases_ran_accelerated(tally: Tally) -> None:
+    """Of the cases above, thus none if they were not run: a net whose cases fall back catches nothing."""
+    assert tally.cases == 0 or tally.accelerated > 0.5 * tally.cases, str(tally)
