@@ -122,7 +122,7 @@ def _match(
         """Each leaf is read once, although the search may come by several times."""
         if leaf.path not in seen:
             try:
-                seen[leaf.path] = read_relation(catalyst, leaf, condition, conf.text, session._jvm)
+                seen[leaf.path] = read_relation(catalyst, leaf, condition, conf, session)
             except Declined as declined:
                 seen[leaf.path] = declined
         found = seen[leaf.path]
@@ -140,9 +140,9 @@ def _match(
 
 def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:
     """What the session decides about expressions: the time zone, by the JVM's rules, and the case mapping."""
-    name = conf.get("spark.sql.session.timeZone") or session._jconf.sessionLocalTimeZone()
+    name = conf.text("spark.sql.session.timeZone")
     rules = java_zone(session._jvm, name)
-    case_mapping = conf.get("spark.sql.icu.caseMappings.enabled", "true") == "true"
+    case_mapping = conf.flag("spark.sql.icu.caseMappings.enabled")
     return Scope({}, name, {} if rules is None else {name: rules}, case_mapping)
 
 

@@ -5,12 +5,11 @@ from pyarrow import fs
 
 from sundog.parquet.filesystem import (
     UnsupportedFileSystem,
-    is_local,
     open_file,
     open_filesystem,
-    plain_path,
     unsupported_scheme,
 )
+from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 
 

@@ -21,8 +21,14 @@ def test_what_is_set_is_read_and_what_is_not_has_a_default(spark: Any) -> None:
     own.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     conf = conf_of(own)
     assert conf.get("spark.sundog.topk.enabled") == "false"
-    assert conf.text("spark.sql.session.timeZone", "UTC") == "Europe/Berlin"
-    assert conf.text("spark.sql.parquet.fieldId.read.enabled", "false") == "false"
+    assert conf.text("spark.sql.session.timeZone") == "Europe/Berlin"
+    assert conf.text("spark.sql.parquet.fieldId.read.enabled") == "false"
+
+
+def test_a_value_under_an_alternative_key_is_the_value(spark: Any) -> None:
+    own = spark.newSession()
+    own.conf.set("spark.sql.legacy.parquet.datetimeRebaseModeInRead", "LEGACY")
+    assert conf_of(own).text("spark.sql.parquet.datetimeRebaseModeInRead") == "LEGACY"
 
 
 def test_a_key_that_is_not_read_is_not_taken_for_unset(spark: Any) -> None:

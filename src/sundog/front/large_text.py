@@ -26,7 +26,7 @@ def plan_json(jvm: Any, jplan: Any) -> str:
     pieces_of = _pieces_of(jvm)
     if pieces_of is None:
         return str(jplan.toJSON())
-    return _joined(pieces_of.apply(jplan))
+    return joined_pieces(pieces_of.apply(jplan))
 
 
 def json_of(jvm: Any, jvalues: Any) -> str:
@@ -34,10 +34,11 @@ def json_of(jvm: Any, jvalues: Any) -> str:
     writer_class, pattern = _writing(jvm)
     writer = writer_class()
     object_mapper(jvm).writeValue(writer, jvalues)
-    return _joined(pattern.matcher(writer.getBuffer()))
+    return joined_pieces(pattern.matcher(writer.getBuffer()))
 
 
-def _joined(matcher: Any) -> str:
+def joined_pieces(matcher: Any) -> str:
+    """What a matcher of `pattern_of_pieces` finds, put together."""
     pieces = []
     while matcher.find():
         pieces.append(matcher.group())
@@ -46,10 +47,11 @@ def _joined(matcher: Any) -> str:
 
 @once_per_jvm
 def _writing(jvm: Any) -> tuple[Any, Any]:
-    return jvm.java.io.StringWriter, _pattern_of_pieces(jvm)
+    return jvm.java.io.StringWriter, pattern_of_pieces(jvm)
 
 
-def _pattern_of_pieces(jvm: Any) -> Any:
+def pattern_of_pieces(jvm: Any) -> Any:
+    """Matches a text piece by piece, each short enough for one answer."""
     return jvm.java.util.regex.Pattern.compile(f"(?s).{{1,{_PIECE}}}")
 
 
@@ -62,7 +64,7 @@ def _pieces_of(jvm: Any) -> Any | None:
         returns_text = invoke.MethodType.methodType(of_name("java.lang.String"))
         tree_node = of_name("org.apache.spark.sql.catalyst.trees.TreeNode")
         to_json = lookup.findVirtual(tree_node, "toJSON", returns_text)
-        pieces = _pattern_of_pieces(jvm)
+        pieces = pattern_of_pieces(jvm)
         matches = invoke.MethodType.methodType(of_name("java.util.regex.Matcher"), of_name("java.lang.CharSequence"))
         in_pieces = lookup.bind(pieces, "matcher", matches)
         of_text = in_pieces.asType(in_pieces.type().changeParameterType(0, of_name("java.lang.String")))

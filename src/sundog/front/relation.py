@@ -1,25 +1,33 @@
 """A file relation of Spark's plan -> the list of Parquet files, their columns and what may change their meaning.
 
-Spark has already listed the files (and keeps the listing in the relation), so its own partition pruning applies: the
-conjuncts of a WHERE that name partition columns only are handed back to `listFiles`. For a table without partitions one
-call brings all paths. Sizes and times of local files are taken from the file system at each query, not from the
-listing: a file that was rewritten since must not be answered from an old footer.
+Everything comes from the objects that Spark's own scan would use: the files from the relation's index (`file_listing.py`),
+after the partition filters of the plan (V1) or of the scan (V2, where the plan has them no more); partition values and
+defaults as the exact internal values; metadata of columns from the relation's schema, since the plan's JSON has none.
+
+Sizes of local files are those of now, not of the listing: a file that was rewritten since must not be answered from an old
+footer. Spark reads the row groups whose middle lies within the size that it listed, so a file that has become larger is
+left to Spark, and so is one that is empty now.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
-from decimal import Decimal
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node
+from sundog.front.file_listing import ListedFile, list_files, row_bytes
+from sundog.front.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
 from sundog.front.jvm import CatalystPlan, jexpression
+from sundog.front.jvm_functions import type_json
+from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import json_of
+from sundog.front.session_conf import SessionConf
+from sundog.parquet.paths import is_local, plain_path, scheme_of
 from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
 from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
@@ -27,36 +35,70 @@ from sundog.types import arrow_type
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
 HADOOP_SETTINGS = {"s3a": "fs.s3a.", "gs": "fs.gs.", "abfss": "fs.azure.", "hdfs": "dfs."}
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
 
-ConfReader = Callable[[str, str], str]
 
+def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: SessionConf, session: Any) -> Relation:
+    """The relation behind `leaf`; `condition` is the WHERE directly above it, if any. Declines with reasons.
 
-def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: ConfReader, jvm: Any) -> Relation:
-    """The relation behind `leaf`; `condition` is the WHERE directly above it, if any. Declines with reasons."""
-    source: _V1Source | _V2Source
+    `session` is the DataFrame's SparkSession.
+    """
+    jvm = session._jvm
+    source: _Source
     if leaf.name == "LogicalRelation":
         source = _V1Source(plan.jnode(leaf.path))
     elif leaf.name == "DataSourceV2ScanRelation":
         source = _V2Source(plan.jnode(leaf.path))
     else:
         raise Declined.because(Code.SOURCE, f"{leaf.name} is not a Parquet file relation", leaf.name)
+    if not source.session().equals(session._jsparkSession):
+        raise Declined.because(Code.SOURCE, "the relation belongs to another session, whose settings Spark would use")
     _check_conf(conf)
-    partition_fields = json.loads(source.partition_schema().json())["fields"]
-    file_columns, partition_columns = _columns(leaf, partition_fields, conf("spark.sql.caseSensitive", "false"))
-    if partition_fields:
-        wanted = _partition_filters(plan, leaf, condition, {column.name for column in partition_columns})
-        files = _list_directories(source, wanted, partition_fields, jvm)
-    else:
-        files = _list_plain(source, jvm)
-    options = source.options()
+    case_sensitive = conf.flag("spark.sql.caseSensitive")
+    schema = _Schema.of(jvm, source, case_sensitive)
+    file_columns, partition_columns = _columns(leaf, schema)
+    filters = source.partition_filters()
+    if filters is None:
+        filters = _to_seq(jvm, _partition_filters(plan, leaf, condition, {c.name for c in partition_columns}))
+    listed = list_files(
+        jvm, source.location, filters, source.data_filters(jvm), source.partition_schema(), schema.partition_types
+    )
+    files = tuple(map(_current_file, listed))
+    options = source.options(jvm)
     return Relation(
         files=files,
         file_columns=file_columns,
         partition_columns=partition_columns,
-        options=_read_options(options, conf),
-        filesystem=_filesystem_settings(files, jvm),
+        options=_read_options(options, conf, case_sensitive),
+        filesystem=_filesystem_settings(files, source, session),
         label=_label(files),
     )
+
+
+class _Source(Protocol):
+    """What a leaf of the plan knows about its files, whichever of Spark's two interfaces it was made by."""
+
+    location: Any
+
+    def session(self) -> Any: ...
+
+    def schema(self) -> Any: ...
+
+    def partition_schema(self) -> Any: ...
+
+    def partition_filters(self) -> Any | None:
+        """Filters that the scan itself applies, as a Scala sequence; None where the plan still has them."""
+        ...
+
+    def data_filters(self, jvm: Any) -> Any: ...
+
+    def options(self, jvm: Any) -> dict[str, str]:
+        """Read options, by lower-case name."""
+        ...
+
+    def hadoop_conf(self) -> Any:
+        """Hadoop's settings as this scan would use them: the session's and the reader's."""
+        ...
 
 
 class _V1Source:
@@ -72,15 +114,33 @@ class _V1Source:
         self._relation = relation
         self.location = _known_index(relation.location())
 
+    def session(self) -> Any:
+        return self._relation.sparkSession()
+
+    def schema(self) -> Any:
+        return self._relation.schema()
+
     def partition_schema(self) -> Any:
         return self._relation.partitionSchema()
 
-    def options(self) -> dict[str, str]:
-        return _options_of(self._relation.options())
+    def partition_filters(self) -> None:
+        return None
+
+    def data_filters(self, jvm: Any) -> Any:
+        return _to_seq(jvm, [])
+
+    def options(self, jvm: Any) -> dict[str, str]:
+        return _lower_keys(jvm, jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._relation.options()))
+
+    def hadoop_conf(self) -> Any:
+        return self._relation.sparkSession().sessionState().newHadoopConfWithOptions(self._relation.options())
 
 
 class _V2Source:
-    """`DataSourceV2ScanRelation(ParquetScan)`: the same files behind Spark's newer reader interface."""
+    """`DataSourceV2ScanRelation(ParquetScan)`: the same files behind Spark's newer reader interface.
+
+    Filters on partition columns are in the scan and no longer in the plan: nothing but this listing applies them.
+    """
 
     def __init__(self, jleaf: Any) -> None:
         scan = jleaf.scan()
@@ -91,12 +151,26 @@ class _V2Source:
         self._scan = scan
         self.location = _known_index(scan.fileIndex())
 
+    def session(self) -> Any:
+        return self._scan.sparkSession()
+
+    def schema(self) -> Any:
+        return self._scan.readSchema()
+
     def partition_schema(self) -> Any:
         return self.location.partitionSchema()
 
-    def options(self) -> dict[str, str]:
-        options = self._scan.options().asCaseSensitiveMap()
-        return {str(key).lower(): str(options.get(key)) for key in options.keySet()}
+    def partition_filters(self) -> Any:
+        return self._scan.partitionFilters()
+
+    def data_filters(self, jvm: Any) -> Any:
+        return self._scan.dataFilters()
+
+    def options(self, jvm: Any) -> dict[str, str]:
+        return _lower_keys(jvm, self._scan.options().asCaseSensitiveMap())
+
+    def hadoop_conf(self) -> Any:
+        return self._scan.hadoopConf()
 
 
 def _known_index(location: Any) -> Any:
@@ -106,57 +180,118 @@ def _known_index(location: Any) -> Any:
     return location
 
 
-def _options_of(jmap: Any) -> dict[str, str]:
-    keys = jmap.keys().toSeq()
-    return {str(keys.apply(i)).lower(): str(jmap.apply(keys.apply(i))) for i in range(keys.size())}
+def _lower_keys(jvm: Any, jmap: Any) -> dict[str, str]:
+    found: dict[str, str] = json.loads(json_of(jvm, jmap))
+    return {key.lower(): value for key, value in found.items()}
 
 
-def _check_conf(conf: ConfReader) -> None:
+def _to_seq(jvm: Any, values: list[Any]) -> Any:
+    return jvm.PythonUtils.toSeq(values) if values else _empty_seq(jvm)
+
+
+@once_per_jvm
+def _empty_seq(jvm: Any) -> Any:
+    return jvm.PythonUtils.toSeq([])
+
+
+def _check_conf(conf: SessionConf) -> None:
     reasons = [
-        Reason(Code.READ_OPTION, f"{key} is {value}")
-        for key, value in (
-            ("spark.sql.parquet.fieldId.read.enabled", "true"),
-            ("spark.sql.legacy.parquet.nanosAsLong", "true"),
+        Reason(Code.READ_OPTION, f"{key} is {str(declined).lower()}")
+        for key, declined in (
+            ("spark.sql.parquet.fieldId.read.enabled", True),
+            ("spark.sql.legacy.parquet.nanosAsLong", True),
+            ("spark.sql.parquet.enableVectorizedReader", False),
         )
-        if conf(key, "false") == value
+        if conf.flag(key) == declined
     ]
     if reasons:
         raise Declined(*reasons)
 
 
-def _columns(
-    leaf: Node, partition_fields: list[dict[str, Any]], case_sensitive: str
-) -> tuple[tuple[FileColumn, ...], tuple[PartitionColumn, ...]]:
+@dataclass(frozen=True)
+class _Schema:
+    """The relation's columns by the names that the plan's attributes have."""
+
+    fields: dict[str, dict[str, Any]]
+    defaults: dict[str, Any]  # of columns that files written before they were added do not hold
+    partition_indexes: dict[str, int]  # by folded name
+    partition_types: tuple[pa.DataType | None, ...]
+    case_sensitive: bool
+
+    @classmethod
+    def of(cls, jvm: Any, source: _Source, case_sensitive: bool) -> _Schema:
+        jschema = source.schema()
+        fields = json.loads(type_json(jvm, jschema))["fields"]
+        partitions = json.loads(source.partition_schema().json())["fields"]
+        has_defaults = any(EXISTS_DEFAULT in field["metadata"] for field in fields)
+        return cls(
+            fields={field["name"]: field for field in fields},
+            defaults=_defaults(jvm, jschema, fields) if has_defaults else {},
+            partition_indexes={_folded(field["name"], case_sensitive): index for index, field in enumerate(partitions)},
+            partition_types=tuple(arrow_type(field["type"]) for field in partitions),
+            case_sensitive=case_sensitive,
+        )
+
+    def partition_index(self, name: str) -> int | None:
+        return self.partition_indexes.get(_folded(name, self.case_sensitive))
+
+
+def _folded(name: str, case_sensitive: bool) -> str:
+    return name if case_sensitive else name.lower()
+
+
+def _defaults(jvm: Any, jschema: Any, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """`ALTER TABLE ADD COLUMN ... DEFAULT`: what Spark's reader gives for a column that a file does not hold, by name.
+
+    The values are those of Spark's own evaluation of the default.
+    """
+    values = jvm.org.apache.spark.sql.catalyst.util.ResolveDefaultColumns.existenceDefaultValues(jschema)
+    row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(values)
+    dtypes = [arrow_type(field["type"]) if _is_readable(field) else None for field in fields]
+    for index, dtype in enumerate(dtypes):
+        if dtype is None:
+            row.setNullAt(index)
+    try:
+        found = decode_row(row_bytes(jvm, row, jschema), dtypes)
+    except UnreadableValue as problem:
+        raise Declined.because(Code.UNSUPPORTED_TYPE, f"a column default is {problem}") from problem
+    return {field["name"]: value for field, value in zip(fields, found, strict=True) if value is not None}
+
+
+def _is_readable(field: dict[str, Any]) -> bool:
+    """Not one of Spark's hidden columns, nor one with a default that Spark's own reader fails on for old files.
+
+    Spark's vectorised reader knows no binary defaults and takes decimals through a long. The padding of CHAR columns is an
+    expression of the plan, not of the scan.
+    """
+    metadata, dtype = field["metadata"], arrow_type(field["type"])
+    if dtype is None or "__metadata_col" in metadata or "__file_source_metadata_col" in metadata:
+        return False
+    is_wide = pa.types.is_decimal(dtype) and dtype.precision > LONG_DIGITS
+    return EXISTS_DEFAULT not in metadata or not (is_wide or pa.types.is_binary(dtype))
+
+
+def _columns(leaf: Node, schema: _Schema) -> tuple[tuple[FileColumn, ...], tuple[PartitionColumn, ...]]:
     """Spark's output columns as file columns and partition columns.
 
     A column of a type or kind that sundog does not read is left out: a query that uses it finds no such column in scope
-    and is declined then, while a query that does not is unaffected.
+    and is declined then, while a query that does not is unaffected. An attribute that is not in the relation's schema is
+    one of Spark's hidden columns (`_metadata`).
     """
-
-    def fold(name: str) -> str:
-        return name if case_sensitive == "true" else name.lower()
-
-    partitions = {fold(field["name"]): index for index, field in enumerate(partition_fields)}
     file_columns: list[FileColumn] = []
     partition_columns: list[PartitionColumn] = []
     for attribute in leaf["output"]:
         dtype = arrow_type(attribute["dataType"])
-        metadata = attribute.get("metadata") or {}
-        if dtype is None or not is_plain_column(metadata):
+        original = attribute["name"]
+        if dtype is None or original not in schema.fields or not _is_readable(schema.fields[original]):
             continue
         name = internal_name(attribute)
-        if fold(attribute["name"]) in partitions:
-            partition_columns.append(PartitionColumn(name, partitions[fold(attribute["name"])], dtype))
+        index = schema.partition_index(original)
+        if index is not None:
+            partition_columns.append(PartitionColumn(name, index, dtype))
         else:
-            file_columns.append(FileColumn(name, attribute["name"], dtype))
+            file_columns.append(FileColumn(name, original, dtype, schema.defaults.get(original)))
     return tuple(file_columns), tuple(partition_columns)
-
-
-def is_plain_column(metadata: dict[str, Any]) -> bool:
-    """Not a hidden metadata column, no default for old files, no CHAR padding: just what is in the file."""
-    odd = ("__metadata_col", "__file_source_metadata_col", "EXISTS_DEFAULT")
-    is_char = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).startswith("char")
-    return not is_char and not any(key in metadata for key in odd)
 
 
 def internal_name(attribute: Node) -> str:
@@ -186,106 +321,54 @@ def _conjuncts(condition: Node) -> Iterable[Node]:
         yield condition
 
 
-def _list_plain(source: _V1Source | _V2Source, jvm: Any) -> tuple[DataFile, ...]:
-    uris: list[str] = json.loads(json_of(jvm, source.location.inputFiles()))
-    if any(not _is_local(uri) for uri in uris):
-        return _list_directories(source, [], [], jvm)
-    return tuple(file for uri in uris if (file := _local_file(uri, ())) is not None)
+def _current_file(listed: ListedFile) -> DataFile:
+    """A listed file; a local one with the size of now.
 
-
-def _list_directories(
-    source: _V1Source | _V2Source, filters: list[Any], fields: list[dict[str, Any]], jvm: Any
-) -> tuple[DataFile, ...]:
-    """Spark's own listing, after its partition pruning: a few calls for each folder and file."""
-    to_seq = jvm.PythonUtils.toSeq
-    directories = source.location.listFiles(to_seq(filters), to_seq([]))
-    schema = source.partition_schema()
-    types = [arrow_type(field["type"]) for field in fields]
-    files: list[DataFile | None] = []
-    for index in range(directories.size()):
-        directory = directories.apply(index)
-        row = directory.values()
-        values = tuple(
-            _partition_value(row.get(i, schema.apply(i).dataType()), dtype, fields[i]["name"])
-            for i, dtype in enumerate(types)
-        )
-        jfiles = directory.files()
-        for number in range(jfiles.size()):
-            jfile = jfiles.apply(number)
-            uri = str(jfile.getPath().toUri())
-            files.append(
-                _local_file(uri, values)
-                if _is_local(uri)
-                else DataFile(uri, int(jfile.getLen()), int(jfile.getModificationTime()), values)
-            )
-    return tuple(file for file in files if file is not None)
-
-
-def _is_local(uri: str) -> bool:
-    return urlsplit(uri).scheme in ("file", "")
-
-
-def _partition_value(value: Any, dtype: pa.DataType | None, name: str) -> Any:
-    """What `pa.scalar(value, dtype)` takes, from the internal value of Catalyst's row."""
-    if value is None:
-        return None
-    if dtype is None or pa.types.is_binary(dtype):
-        raise Declined.because(Code.UNSUPPORTED_TYPE, f"partition column {name} has a type sundog does not read")
-    if pa.types.is_string(dtype):
-        return str(value.toString()) if hasattr(value, "toString") else str(value)
-    if pa.types.is_decimal(dtype):
-        return Decimal(str(value.toString()))
-    return value
-
-
-def _local_file(uri: str, values: tuple[Any, ...]) -> DataFile | None:
-    """A file on a local disk, stated now; None for what Spark does not read (hidden, empty).
-
-    A file that has vanished keeps its place, with size 0: the reader raises Spark's error for it, or skips it where
+    A file that has vanished keeps its place, with size -1: the reader raises Spark's error for it, or skips it where
     `ignoreMissingFiles` says so.
     """
-    path = unquote(urlsplit(uri).path)
-    if os.path.basename(path).startswith(("_", ".")):
-        return None
+    if not is_local(listed.uri):
+        return DataFile(listed.uri, listed.size, listed.modified_ms, listed.partition_values)
+    path = plain_path(listed.uri)
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        return DataFile(path, -1, 0, values)
-    if status.st_size == 0:
-        return None
-    return DataFile(path, status.st_size, status.st_mtime_ns // 1_000_000, values)
+        return DataFile(path, -1, 0, listed.partition_values)
+    if status.st_size == 0 or status.st_size > listed.size:
+        now = "empty" if status.st_size == 0 else "larger"
+        raise Declined.because(Code.SOURCE, f"a file is {now} than when Spark listed it: {os.path.basename(path)}")
+    return DataFile(path, status.st_size, status.st_mtime_ns // 1_000_000, listed.partition_values)
 
 
-def _read_options(options: dict[str, str], conf: ConfReader) -> ReadOptions:
+def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool) -> ReadOptions:
     def flag(option: str, key: str) -> bool:
-        return options.get(option.lower(), conf(key, "false")).lower() == "true"
+        return options.get(option.lower(), conf.text(key)).strip().lower() == "true"
 
     def text(option: str, key: str) -> str:
-        return options.get(option.lower(), conf(key, "CORRECTED")).upper()
+        return options.get(option.lower(), conf.text(key)).strip().upper()
 
     return ReadOptions(
-        case_sensitive=conf("spark.sql.caseSensitive", "false") == "true",
+        case_sensitive=case_sensitive,
         ignore_missing_files=flag("ignoreMissingFiles", "spark.sql.files.ignoreMissingFiles"),
         ignore_corrupt_files=flag("ignoreCorruptFiles", "spark.sql.files.ignoreCorruptFiles"),
         datetime_rebase_mode=text("datetimeRebaseMode", "spark.sql.parquet.datetimeRebaseModeInRead"),
         int96_rebase_mode=text("int96RebaseMode", "spark.sql.parquet.int96RebaseModeInRead"),
-        decoder=conf("spark.sundog.decoder", "own").strip().lower(),
+        int96_conversion=conf.flag("spark.sql.parquet.int96TimestampConversion"),
+        decoder=(conf.get("spark.sundog.decoder") or "own").strip().lower(),
     )
 
 
-def _filesystem_settings(files: tuple[DataFile, ...], jvm: Any) -> tuple[tuple[str, str], ...]:
+def _filesystem_settings(files: tuple[DataFile, ...], source: _Source, session: Any) -> tuple[tuple[str, str], ...]:
     """Hadoop's fs.* settings for files that are not local; the Parquet layer knows which of them it can use."""
-    schemes = {urlsplit(file.path).scheme for file in files} - {"", "file"}
+    schemes = {scheme_of(file.path) for file in files} - {"file"}
     if not schemes:
         return ()
     unknown = schemes - set(HADOOP_SETTINGS)
     if unknown or len(schemes) > 1:
         raise Declined.because(Code.FILE_SYSTEM, f"files are on {', '.join(sorted(schemes))}")
-    session = jvm.org.apache.spark.sql.SparkSession.active()
-    hadoop = session.sparkContext().hadoopConfiguration()
     prefix = HADOOP_SETTINGS[schemes.pop()]
-    found = hadoop.getPropsWithPrefix(prefix)
-    return tuple(sorted((prefix + str(key), str(found.get(key))) for key in found.keySet()))
+    found = json.loads(json_of(session._jvm, source.hadoop_conf().getPropsWithPrefix(prefix)))
+    return tuple(sorted((prefix + key, value) for key, value in found.items()))
 
 
 def _label(files: tuple[DataFile, ...]) -> str:

@@ -1,8 +1,9 @@
 """Which column of a file answers which column of the query, and how its values become Spark's.
 
-Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs for a column the file does not have,
-and lets its vectorised reader widen some types. sundog reads exactly the following; for everything else it raises
-`FileSchemaProblem` and the query stays on Spark, which may know better or raise its own error.
+Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs (or the default that it was added with)
+for a column the file does not have, and lets its vectorised reader widen some types. sundog reads exactly the
+following; for everything else it raises `FileSchemaProblem` and the query stays on Spark, which may know better or raise
+its own error.
 
 | in the file | read as |
 |---|---|
@@ -29,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,7 +59,7 @@ class Reading(Enum):
     DAYS_TO_MICROSECONDS = "stored days become microseconds"
     DECIMAL = "a stored unscaled number, brought to the wanted scale"
     INT96 = "12 bytes of day and nanosecond; no statistics"
-    MISSING = "the file has no such column, or nothing but NULLs: NULL"
+    MISSING = "the file has no such column (its default, or NULL), or nothing but NULLs"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class ColumnSource:
     stored_bits: int = 0  # of an integer in the file
     stored_scale: int = 0  # of a decimal in the file
     earliest: int | None = None  # values below it (in the query's unit) would need a rebase that only Spark does
+    default: Any = None  # of a column that the file does not have
 
 
 def resolve_columns(footer: Footer, columns: Iterable[FileColumn], options: ReadOptions) -> tuple[ColumnSource, ...]:
@@ -80,7 +83,7 @@ def resolve_columns(footer: Footer, columns: Iterable[FileColumn], options: Read
 
 def _resolve_once(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
     """Queries come and go with other internal names; what a column is in the file stays the same."""
-    key = (ColumnSource, column.file_name, column.dtype, options)
+    key = (ColumnSource, column.file_name, column.dtype, repr(column.default), options)
     known: ColumnSource | None = footer.derived.get(key)
     if known is None:
         known = footer.derived[key] = _resolve(footer, column, options)
@@ -92,11 +95,15 @@ def _resolve_once(footer: Footer, column: FileColumn, options: ReadOptions) -> C
 def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
     index = _find(footer, column.file_name, options.case_sensitive)
     if index is None:
-        return ColumnSource(column.name, column.dtype, -1, Reading.MISSING)
+        return ColumnSource(column.name, column.dtype, -1, Reading.MISSING, default=column.default)
     leaf = footer.leaf(index)
     if leaf.logical_type in ("UNKNOWN", "NULL"):
         return ColumnSource(column.name, column.dtype, -1, Reading.MISSING)
     reading = _reading(leaf, column.dtype)
+    if reading is Reading.INT96 and options.int96_conversion and not footer.created_by.startswith("parquet-mr"):
+        raise FileSchemaProblem(
+            footer.path, f"column {column.file_name} is INT96, which spark.sql.parquet.int96TimestampConversion shifts"
+        )
     if reading is None:
         annotation = "" if leaf.logical_type == "NONE" else f" ({leaf.logical_type})"
         raise FileSchemaProblem(

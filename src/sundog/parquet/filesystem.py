@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
+from sundog.parquet.paths import authority_of, is_local, plain_path, scheme_of
 from sundog.parquet.problems import FileProblem, ProblemKind
 
 Settings = tuple[tuple[str, str], ...]
@@ -34,27 +34,9 @@ class UnsupportedFileSystem(ValueError):
     """The path or its settings have no counterpart in Arrow; the message is a sentence for the user."""
 
 
-def is_local(uri: str) -> bool:
-    return _scheme(uri) == "file"
-
-
-def plain_path(uri: str) -> str:
-    """The path as the file system itself wants it. A string without a scheme is a local path already."""
-    scheme = _scheme(uri)
-    parts = urlsplit(uri)
-    if scheme == "file":
-        return unquote(parts.path) if ":" in uri.split("/", 1)[0] else uri
-    if scheme == "hdfs":
-        return unquote(parts.path)
-    if scheme == "abfss":
-        container = parts.netloc.split("@", 1)[0]
-        return container + unquote(parts.path)
-    return parts.netloc + unquote(parts.path)
-
-
 def unsupported_scheme(uri: str, settings: Iterable[tuple[str, str]] = ()) -> str | None:
     """Why files at `uri` cannot be opened, as a sentence; None where they can."""
-    scheme = _scheme(uri)
+    scheme = scheme_of(uri)
     if scheme == "file":
         return None
     if scheme not in _MAKERS:
@@ -83,21 +65,16 @@ def open_file(uri: str, settings: Settings) -> pa.NativeFile:
     try:
         if is_local(uri):
             return pa.OSFile(plain_path(uri))
-        return open_filesystem(_scheme(uri), settings, _authority(uri)).open_input_file(plain_path(uri))
+        return open_filesystem(scheme_of(uri), settings, _authority(uri)).open_input_file(plain_path(uri))
     except FileNotFoundError as problem:
         raise FileProblem(ProblemKind.MISSING, uri, str(problem)) from problem
     except OSError as problem:
         raise FileProblem(ProblemKind.CORRUPT, uri, str(problem)) from problem
 
 
-def _scheme(uri: str) -> str:
-    head = uri.split("/", 1)[0]
-    return urlsplit(uri).scheme.lower() if ":" in head else "file"
-
-
 def _authority(uri: str) -> str:
-    scheme = _scheme(uri)
-    return urlsplit(uri).netloc if scheme in ("abfss", "hdfs") else ""
+    scheme = scheme_of(uri)
+    return authority_of(uri) if scheme in ("abfss", "hdfs") else ""
 
 
 @lru_cache(maxsize=16)

@@ -37,7 +37,8 @@ from sundog.parquet.file_metadata import (
     parse_footer,
 )
 from sundog.parquet.file_statistics import Leaf, RawStatistics, trusted_statistics
-from sundog.parquet.filesystem import Settings, is_local, open_file, plain_path
+from sundog.parquet.filesystem import Settings, open_file
+from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import DataFile, Relation
 

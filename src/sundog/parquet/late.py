@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from sundog.expr.ranks import is_text
 from sundog.parquet.file_schema import ColumnSource, to_query_type
-from sundog.parquet.filesystem import is_local
 from sundog.parquet.pages import PageMap, PageReader
+from sundog.parquet.paths import is_local
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.reader import FileReader, check_decoded
 

@@ -62,11 +62,10 @@ class FileLayout:
         return [source for source in found if isinstance(source, ColumnSource) and source.leaf >= 0]
 
     def constant(self, name: str, rows: int) -> pa.Array:
-        """A partition value, or NULLs for a column that the file does not hold."""
+        """A partition value; the default, or NULLs, of a column that the file does not hold."""
         source = self.by_name[name]
-        if isinstance(source, PartitionColumn):
-            return pa.repeat(pa.scalar(self.file.partition_values[source.index], source.dtype), rows)
-        return pa.nulls(rows, source.dtype)
+        value = self.file.partition_values[source.index] if isinstance(source, PartitionColumn) else source.default
+        return pa.nulls(rows, source.dtype) if value is None else pa.repeat(pa.scalar(value, source.dtype), rows)
 
     def is_text(self, source: ColumnSource) -> bool:
         """Whether the stored bytes are the query's strings; not so for decimals, and for bytes that nobody calls UTF-8."""

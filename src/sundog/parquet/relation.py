@@ -23,11 +23,15 @@ class DataFile:
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column to read: under which name it is found in the files, and what it must come out as."""
+    """A column to read: under which name it is found in the files, and what it must come out as.
+
+    `default` is the value in files that do not hold the column, as `pa.scalar(default, dtype)` takes it.
+    """
 
     name: str
     file_name: str
     dtype: pa.DataType
+    default: Any = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class ReadOptions:
     ignore_corrupt_files: bool = False
     datetime_rebase_mode: str = "CORRECTED"  # for files that do not name the Spark version that wrote them
     int96_rebase_mode: str = "CORRECTED"
+    int96_conversion: bool = False  # shift INT96 of writers other than parquet-mr by the session's zone
     decoder: str = "own"  # or "arrow": `spark.sundog.decoder`
 
 

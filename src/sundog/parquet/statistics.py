@@ -133,7 +133,7 @@ class FileStatistics:
             value = self._layout.file.partition_values[source.index]
             return Bounds.constant(source.dtype, ranks_of_values([value], source.dtype)[0], self.rows)
         if source.leaf < 0:
-            return Bounds.constant(source.dtype, None, self.rows)
+            return Bounds.constant(source.dtype, ranks_of_values([source.default], source.dtype)[0], self.rows)
         return _bounds_once(source, self._layout.footer)
 
 

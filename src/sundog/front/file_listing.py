@@ -1,0 +1,116 @@
+"""Spark's own list of the files of a scan: what `FileIndex.listFiles` gives the plan that Spark would run.
+
+Which names are hidden, which folders are partitions, which options filter paths or times, which statuses are cached: all
+that is decided by the index that the relation holds, after the partition filters of the query. Nothing is listed or left
+out here. The whole listing comes over as JSON:
+
+    [[[uri, length, modification time], ...], ...]        the files of each folder
+    [base64 of an UnsafeRow, ...]                         its partition values, if the table has partitions
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sundog.front.internal_rows import UnreadableValue, decode_row
+from sundog.front.jvm_functions import methods, text_of
+from sundog.front.jvm_objects import once_per_jvm
+from sundog.front.large_text import json_of
+from sundog.support import Code, Declined
+
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+_DIRECTORY = f"{_DATASOURCES}.PartitionDirectory"
+_STATUS = f"{_DATASOURCES}.FileStatusWithMetadata"
+_PATH = "org.apache.hadoop.fs.Path"
+_ROW = "org.apache.spark.sql.catalyst.InternalRow"
+_UNSAFE_ROW = "org.apache.spark.sql.catalyst.expressions.UnsafeRow"
+_PROJECTION = "org.apache.spark.sql.catalyst.expressions.UnsafeProjection"
+_SEQ = "scala.collection.Seq"
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file as Spark's index knows it. Its status may be older than the file."""
+
+    uri: str
+    size: int
+    modified_ms: int
+    partition_values: tuple[Any, ...]
+
+
+def list_files(
+    jvm: Any, index: Any, filters: Any, data_filters: Any, jschema: Any, dtypes: Sequence[pa.DataType | None]
+) -> list[ListedFile]:
+    """The files behind a FileIndex; `filters` and `data_filters` are Scala sequences of Catalyst's expressions.
+
+    `jschema` is the partition schema, `dtypes` its types as ours. Declines a partition value that sundog cannot hold.
+    """
+    directories = index.listFiles(filters, data_filters)
+    made = _functions(jvm)
+    folders = json.loads(text_of(made.files, directories))
+    rows = _rows(jvm, made, directories, jschema) if dtypes else [""] * len(folders)
+    found: list[ListedFile] = []
+    for row, files in zip(rows, folders, strict=True):
+        values = _values(row, dtypes) if dtypes else ()
+        found.extend(ListedFile(uri, size, modified, values) for uri, size, modified in files)
+    return found
+
+
+def row_bytes(jvm: Any, jrow: Any, jschema: Any) -> bytes:
+    """An internal row of Catalyst as the bytes of an UnsafeRow."""
+    return bytes(_to_bytes(jvm, jschema).apply(jrow))
+
+
+def _values(row: str, dtypes: Sequence[pa.DataType | None]) -> tuple[Any, ...]:
+    try:
+        return decode_row(base64.b64decode(row), dtypes)
+    except UnreadableValue as problem:
+        raise Declined.because(Code.UNSUPPORTED_TYPE, f"a partition value is {problem}") from problem
+
+
+def _rows(jvm: Any, made: _Functions, directories: Any, jschema: Any) -> list[str]:
+    """Each folder's partition values, as the base64 of an UnsafeRow."""
+    rows: list[str] = json.loads(json_of(jvm, made.rows.apply(directories).map(_to_bytes(jvm, jschema)).toArray()))
+    return rows
+
+
+def _to_bytes(jvm: Any, jschema: Any) -> Any:
+    """A function from an internal row to the bytes of an UnsafeRow. It keeps a buffer, so each query has its own."""
+    projection = jvm.org.apache.spark.sql.catalyst.expressions.UnsafeProjection.create(jschema)
+    return methods(jvm).function(_functions(jvm).row_bytes.bindTo(projection))
+
+
+@dataclass(frozen=True)
+class _Functions:
+    files: Any  # function: Seq[PartitionDirectory] -> matcher over the JSON of the files of each
+    rows: Any  # function: Seq[PartitionDirectory] -> stream of the values of each
+    row_bytes: Any  # handle: projection, row -> bytes
+
+
+@once_per_jvm
+def _functions(jvm: Any) -> _Functions:
+    made = methods(jvm)
+    path = made.virtual(_STATUS, "getPath", _PATH)
+    uri = made.chain(
+        path, made.virtual(_PATH, "toUri", "java.net.URI"), made.virtual("java.net.URI", "toString", "java.lang.String")
+    )
+    length = made.virtual(_STATUS, "getLen", "long")
+    modified = made.virtual(_STATUS, "getModificationTime", "long")
+    folder = made.virtual(_DIRECTORY, "files", "scala.collection.immutable.Seq")
+    files = made.array(made.mapped(folder, made.all_of([uri, length, modified])))
+    row_bytes = made.chain(
+        made.virtual(_PROJECTION, "apply", _UNSAFE_ROW, _ROW),
+        made.virtual(_UNSAFE_ROW, "copy", _UNSAFE_ROW),
+        made.virtual(_UNSAFE_ROW, "getBytes", "[B"),
+    )
+    return _Functions(
+        files=made.json_pieces(made.array(made.mapped(made.identity(_SEQ), files))),
+        rows=made.function(made.mapped(made.identity(_SEQ), made.virtual(_DIRECTORY, "values", _ROW))),
+        row_bytes=row_bytes,
+    )

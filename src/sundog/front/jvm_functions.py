@@ -1,0 +1,134 @@
+"""Functions made of the JVM's own methods, so that what they pass from one to the next never comes over to Python.
+
+A py4j call takes 0.1 to 0.3 ms, so a listing of a thousand files read getter by getter would take a second. Method handles
+are composed once (`lookup -> chain -> function`) and then run over a whole collection in one call; only the JSON of the
+result is sent, in pieces (see `large_text.py` for why in pieces).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sundog.front.jvm_objects import object_mapper, once_per_jvm
+from sundog.front.large_text import joined_pieces, pattern_of_pieces
+
+
+class Methods:
+    """Method handles of one JVM, by class and method name."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+        self._class_of = jvm.java.lang.Class.forName
+        self._invoke = jvm.java.lang.invoke
+        self._handles = self._invoke.MethodHandles
+        self._lookup = self._handles.publicLookup()
+        self._array = jvm.java.lang.reflect.Array
+        self.object = self._class_of("java.lang.Object")
+        self._objects = self._class_of("[Ljava.lang.Object;")
+
+    def virtual(self, owner: str, name: str, returns: str, *parameters: str) -> Any:
+        """The method `name` of class `owner`; types are class names, `long` for the primitive."""
+        return self._lookup.findVirtual(self._type(owner), name, self._method_type(returns, parameters))
+
+    def static(self, owner: str, name: str, returns: str, *parameters: str) -> Any:
+        return self._lookup.findStatic(self._type(owner), name, self._method_type(returns, parameters))
+
+    def chain(self, first: Any, *others: Any) -> Any:
+        """`first`, and each of the others on the result of the one before it."""
+        for other in others:
+            returned = first.type().returnType()
+            first = self._handles.filterReturnValue(first, other.asType(other.type().changeParameterType(0, returned)))
+        return first
+
+    def bind_last(self, handle: Any, argument: Any) -> Any:
+        """The handle with its last argument fixed."""
+        last = handle.type().parameterCount() - 1
+        return self._handles.insertArguments(handle, last, self._array_of("java.lang.Object", [argument]))
+
+    def all_of(self, handles: Sequence[Any]) -> Any:
+        """From one object to the array of what each of the handles makes of it."""
+        count = len(handles)
+        owner = handles[0].type().parameterType(0)
+        collector = self._handles.identity(self._objects).asCollector(self._objects, count)
+        boxed = [handle.asType(handle.type().changeReturnType(self.object)) for handle in handles]
+        each = self._handles.filterArguments(collector, 0, self._array_of("java.lang.invoke.MethodHandle", boxed))
+        order = self._array.newInstance(
+            self._jvm.java.lang.Integer.TYPE, count
+        )  # all zeros: the same argument for each
+        same = self._invoke.MethodType.methodType(self._objects, owner)
+        return self._handles.permuteArguments(each, same, order)
+
+    def mapped(self, collection_of: Any, function: Any) -> Any:
+        """From an object to a stream: `function` of each element of the Scala sequence that `collection_of` gets from it."""
+        as_java = self.static(
+            "scala.jdk.javaapi.CollectionConverters", "asJava", "java.util.List", "scala.collection.Seq"
+        )
+        stream = self.virtual("java.util.Collection", "stream", "java.util.stream.Stream")
+        over = self.virtual("java.util.stream.Stream", "map", "java.util.stream.Stream", "java.util.function.Function")
+        return self.chain(collection_of, as_java, stream, self.bind_last(over, self.function(function)))
+
+    def array(self, stream_of: Any) -> Any:
+        """The handle, with the stream that it returns as an array."""
+        return self.chain(stream_of, self.virtual("java.util.stream.Stream", "toArray", "[Ljava.lang.Object;"))
+
+    def identity(self, of: str) -> Any:
+        return self._handles.identity(self._type(of))
+
+    def function(self, handle: Any) -> Any:
+        """The handle as a `java.util.function.Function`."""
+        return self._invoke.MethodHandleProxies.asInterfaceInstance(
+            self._class_of("java.util.function.Function"), handle
+        )
+
+    def json_pieces(self, handle: Any) -> Any:
+        """A function to the matcher over the JSON of what the handle returns, for `text_of`."""
+        write = self._lookup.bind(
+            object_mapper(self._jvm), "writeValueAsString", self._method_type("java.lang.String", ("java.lang.Object",))
+        )
+        return self.text_pieces(self.chain(handle, write))
+
+    def text_pieces(self, handle: Any) -> Any:
+        """A function to the matcher over the text that the handle returns, for `text_of`."""
+        matcher = self._lookup.bind(
+            pattern_of_pieces(self._jvm),
+            "matcher",
+            self._method_type("java.util.regex.Matcher", ("java.lang.CharSequence",)),
+        )
+        return self.function(self.chain(handle, matcher))
+
+    def _array_of(self, element: str, values: Sequence[Any]) -> Any:
+        array = self._array.newInstance(self._class_of(element), len(values))
+        for index, value in enumerate(values):
+            self._array.set(array, index, value)
+        return array
+
+    def _method_type(self, returns: str, parameters: Sequence[str]) -> Any:
+        made = self._invoke.MethodType.methodType(self._type(returns))
+        for index, parameter in enumerate(parameters):
+            made = made.insertParameterTypes(index, self._array_of("java.lang.Class", [self._type(parameter)]))
+        return made
+
+    def _type(self, name: str) -> Any:
+        return self._jvm.java.lang.Long.TYPE if name == "long" else self._class_of(name)
+
+
+@once_per_jvm
+def methods(jvm: Any) -> Methods:
+    return Methods(jvm)
+
+
+def text_of(function: Any, argument: Any) -> str:
+    """The whole text whose pieces the function's matcher finds."""
+    return joined_pieces(function.apply(argument))
+
+
+@once_per_jvm
+def _type_json(jvm: Any) -> Any:
+    made = methods(jvm)
+    return made.text_pieces(made.virtual("org.apache.spark.sql.types.DataType", "json", "java.lang.String"))
+
+
+def type_json(jvm: Any, jtype: Any) -> str:
+    """`jtype.json()`: a schema of a hundred columns is longer than one piece."""
+    return text_of(_type_json(jvm), jtype)
