@@ -60,6 +60,12 @@ def last_run() -> Run:
     return run
 
 
+def current_action() -> str:
+    """The name of the action that this thread is in, or was in last; empty before the first."""
+    run: Run | None = getattr(_last, "run", None)
+    return "" if run is None else run.action
+
+
 def start_run(action: str) -> Run:
     """Begin a new record; from here on it is what `last_run` gives."""
     run = Run(action)

@@ -45,6 +45,7 @@ class Code(Enum):
     WRITE = (
         "A write that Spark checks and runs itself: it reads its own target, or is of a form that sundog does not know."
     )
+    CANCELLED = "The user cancelled the action, which ended with Spark's error and was not started again."
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
 

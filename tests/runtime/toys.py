@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -92,3 +95,19 @@ class Modulo(Partitioner):
 
     def describe(self) -> str:
         return f"Modulo: {self.partitions}"
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Reads what another source reads, after `seconds` in which it looks for cancellation as a scan does."""
+
+    source: Any
+    seconds: float
+    begun: ClassVar[threading.Event] = threading.Event()  # of this process
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        self.begun.set()
+        for _ in range(round(self.seconds / 0.05)):
+            context.check_cancelled()
+            time.sleep(0.05)
+        yield from self.source.read(context)

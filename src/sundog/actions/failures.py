@@ -1,6 +1,7 @@
 """Whose fault an error is. The one place where it is judged, whatever kind of action met it.
 
     DECLINED   sundog found out late that the query is not for it
+    CANCELLED  the user cancelled the action: Spark's error is raised, and nothing is started again
     QUERY      a row is at fault (a division by zero): Spark runs the query and raises its own error
     FILE       a file is missing, broken, or of a form that only Spark reads: Spark runs the query
     SPARK      Spark raised it: a lost executor, a user's function, a check of a write
@@ -21,11 +22,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import SparkRuntimeException
 from pyspark.errors.exceptions.base import PySparkException
 
+from sundog.actions.cancelling import is_cancelled_job, to_spark_error
 from sundog.errors import ConfigError, InternalError
 from sundog.expr.errors import SparkQueryError
 from sundog.front.spark_errors import to_spark_exception
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.run import Run
+from sundog.runtime.cancel import ActionCancelled
 from sundog.runtime.worker_errors import unwrap_worker_error
 from sundog.support import Code, Declined, Reason
 
@@ -37,10 +40,14 @@ class Outcome(Enum):
     """What an error means for the query. The table above says what each is."""
 
     DECLINED = "declined"
+    CANCELLED = "cancelled"
     QUERY = "query"
     FILE = "file"
     SPARK = "spark"
     INTERNAL = "internal"
+
+
+_CODES = {Outcome.INTERNAL: Code.INTERNAL, Outcome.CANCELLED: Code.CANCELLED}
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Failure:
         if isinstance(self.cause, Declined):
             return self.cause.reasons
         first_line = next(iter(str(self.cause).splitlines()), "")[:300]
-        code = Code.INTERNAL if self.outcome is Outcome.INTERNAL else Code.EXECUTION
+        code = _CODES.get(self.outcome, Code.EXECUTION)
         return (Reason(code, f"{type(self.cause).__name__}: {first_line}"),)
 
     @property
@@ -85,6 +92,8 @@ def _outcome(cause: BaseException) -> Outcome:
     match cause:
         case Declined():
             return Outcome.DECLINED
+        case ActionCancelled():
+            return Outcome.CANCELLED
         case SparkQueryError():
             return Outcome.QUERY
         case InternalError():
@@ -92,7 +101,7 @@ def _outcome(cause: BaseException) -> Outcome:
         case FileProblem() | FileSchemaProblem() | OSError():
             return Outcome.FILE
         case PySparkException() | Py4JError():
-            return Outcome.SPARK
+            return Outcome.CANCELLED if is_cancelled_job(cause) else Outcome.SPARK
         case _:
             return Outcome.INTERNAL
 
@@ -103,11 +112,13 @@ def passes(error: Exception) -> bool:
 
 
 def as_spark_error(failure: Failure) -> BaseException:
-    """The error to raise where rows were handed out already, so that Spark cannot start again: of Spark's own class."""
+    """The error to raise where Spark cannot or must not start again: of Spark's own class."""
     text = f"sundog failed while it handed over rows: {type(failure.cause).__name__}: {failure.cause}"
     error: BaseException = SparkRuntimeException(text)
     if isinstance(failure.cause, SparkQueryError):
         error = to_spark_exception(failure.cause)
+    elif isinstance(failure.cause, ActionCancelled):
+        error = to_spark_error(failure.cause)
     elif isinstance(failure.error, PySparkException | Py4JError):
         error = failure.error
     return error
@@ -119,6 +130,8 @@ _warned_places: set[tuple[str, ...]] = set()
 def note_failure(run: Run, failure: Failure) -> None:
     """Put it on the run; a bug of ours with its stack, and in the log as a warning the first time at each place."""
     run.decline(*failure.reasons)
+    if failure.outcome is Outcome.CANCELLED:
+        return
     if failure.outcome is not Outcome.INTERNAL:
         log.info("sundog left the query to Spark after an error", exc_info=failure.error)
         return

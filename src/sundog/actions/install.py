@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.readwriter import DataFrameWriterV2
 
+from sundog.actions.cancelling import replacements
 from sundog.actions.commands import may_embed_query, run_sql
 from sundog.actions.frames import HANDLERS
 from sundog.actions.lifecycle import is_inside
@@ -25,7 +26,7 @@ from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
 Original = Callable[..., Any]
 
 _INHERITED = object()
-_originals: dict[tuple[type, str], Any] = {}
+_originals: dict[tuple[Any, str], Any] = {}
 _enabled: set[str] = set()
 
 
@@ -60,6 +61,8 @@ def install() -> None:
     _replace(ClassicDataFrame, "write", property(_writer))
     _replace(ClassicDataFrame, "writeTo", _writer_v2)
     _replace(SparkSession, "sql", _sql(SparkSession.sql))
+    for owner, name, replacement in replacements():
+        _replace(owner, name, replacement)
 
 
 def uninstall() -> None:
@@ -71,7 +74,7 @@ def uninstall() -> None:
     _originals.clear()
 
 
-def _replace(owner: type, name: str, replacement: Any) -> None:
+def _replace(owner: Any, name: str, replacement: Any) -> None:
     _originals[owner, name] = owner.__dict__.get(name, _INHERITED)
     setattr(owner, name, replacement)
 

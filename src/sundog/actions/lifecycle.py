@@ -25,14 +25,17 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from sundog.actions.cancelling import marks_of
 from sundog.actions.failures import Outcome, as_spark_error, classify, log, note_failure, passes
 from sundog.config import read_settings
 from sundog.metrics import Metrics
 from sundog.progress import progress_sink
 from sundog.query import Planned, conf_of, plan_frame, splice_parts, whole_table
 from sundog.run import Run, start_run
+from sundog.runtime.cancel import ActionCancelled, current_watch, watching
 from sundog.runtime.execute import Execution
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
+from sundog.support import Code, Reason
 
 T = TypeVar("T")
 _inside = threading.local()
@@ -70,7 +73,7 @@ def run_action(action: Action[T]) -> T:
     life = _Life(start_run(action.name))
     started = perf_counter()
     try:
-        with under_action():
+        with under_action(), watching(lambda: marks_of(action.session)):
             return _live(action, life)
     finally:
         life.run.seconds = perf_counter() - started
@@ -88,6 +91,9 @@ def _live(action: Action[T], life: _Life) -> T:
                 return result
         except Exception as error:
             settle(action.session, run, error, may_restart=action.repeatable or hand_over is None)
+        except KeyboardInterrupt:
+            run.decline(Reason(Code.CANCELLED, "interrupted from the keyboard or by a notebook"))
+            raise
     finally:
         life.progress.finish()
         if failed:
@@ -99,12 +105,21 @@ def settle(session: SparkSession, run: Run, error: Exception, may_restart: bool)
     """Note an error, and return if Spark may run the action from its beginning. Else raise."""
     if passes(error):
         raise error
-    failure = classify(error)
+    failure = classify(_cancelled_meanwhile() or error)
     note_failure(run, failure)
     if failure.outcome is Outcome.INTERNAL and _raises(session):
         raise failure.cause from (None if failure.cause is error else error)
-    if not may_restart:
+    if not may_restart or failure.outcome is Outcome.CANCELLED:
         raise as_spark_error(failure) from (failure.cause if failure.cause is not failure.error else None)
+
+
+def _cancelled_meanwhile() -> ActionCancelled | None:
+    """Whatever else went wrong: what the user cancelled is not started again."""
+    try:
+        current_watch().check()
+    except ActionCancelled as cancelled:
+        return cancelled
+    return None
 
 
 def _raises(session: SparkSession) -> bool:

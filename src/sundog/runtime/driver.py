@@ -22,6 +22,14 @@ from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
 from sundog.operators.window.statistics_ranges import MOST_READ
+from sundog.runtime.cancel import (
+    POLL_SECONDS,
+    STOP_SECONDS,
+    ActionCancelled,
+    CancelWatch,
+    WatchedEvent,
+    current_watch,
+)
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
 from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators
@@ -49,8 +57,14 @@ class DriverRuntime(Runtime):
         """What is held here belongs to the flows, and goes with them."""
 
     def run_tasks(self, count: int, task: Callable[[int, TaskContext], T], label: str) -> list[T]:
-        """Run `task(index, context)` for each index; the first failure cancels the others and is raised."""
-        cancelled = threading.Event()
+        """Run `task(index, context)` for each index; the first failure cancels the others and is raised.
+
+        Raises ActionCancelled if the user cancels the action meanwhile.
+        """
+        watch = current_watch()
+        watch.check()
+        on_this_thread = count <= 1 or self.parallelism == 1
+        cancelled = WatchedEvent(watch) if on_this_thread else threading.Event()
         stage_metrics = Metrics()
         lock = threading.Lock()
         hints: set[str] = set()
@@ -72,7 +86,7 @@ class DriverRuntime(Runtime):
 
         self.progress.start(stage_name(label), count)
         try:
-            results = self._run_all(count, one, cancelled)
+            results = [one(index) for index in range(count)] if on_this_thread else self._run_all(count, one, cancelled)
         finally:
             stage_metrics.add("tasks", count)
             stage_metrics.add("stages")
@@ -81,14 +95,13 @@ class DriverRuntime(Runtime):
         return results
 
     def _run_all(self, count: int, one: Callable[[int], T], cancelled: threading.Event) -> list[T]:
-        if count <= 1 or self.parallelism == 1:
-            return [one(index) for index in range(count)]
         futures = [_threads(self.parallelism).submit(one, index) for index in range(count)]
         try:
-            return _results(futures)
-        except BaseException:
+            return _results(futures, current_watch())
+        except BaseException as error:
             cancelled.set()
-            wait([future for future in futures if not future.cancel()])
+            is_stopped_by_user = isinstance(error, ActionCancelled | KeyboardInterrupt)
+            wait([future for future in futures if not future.cancel()], STOP_SECONDS if is_stopped_by_user else None)
             raise
 
 
@@ -101,12 +114,21 @@ def _threads(count: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
-def _results(futures: list[Future[T]]) -> list[T]:
+def _results(futures: list[Future[T]], watch: CancelWatch) -> list[T]:
     """All results, or the error that started the cancellation rather than one that only followed from it."""
-    errors = [error for future in futures if not future.cancelled() and (error := future.exception()) is not None]
+    errors = [error for future in futures if (error := _error_of(future, watch)) is not None]
     if errors:
         raise next((error for error in errors if not isinstance(error, TaskCancelled)), errors[0])
     return [future.result() for future in futures]
+
+
+def _error_of(future: Future[T], watch: CancelWatch) -> BaseException | None:
+    """What a task ended with, looking for the user's wish to cancel while it runs."""
+    while True:
+        try:
+            return future.exception(POLL_SECONDS)
+        except TimeoutError:
+            watch.check()
 
 
 @dataclass(frozen=True)

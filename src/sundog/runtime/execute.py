@@ -150,7 +150,11 @@ def execute(
     if prepared.leaf is not None:
         prepared.leaf.access.count(prepared.runtime.metrics)
     planning_seconds = perf_counter() - started
-    flow = _Builder(prepared.runtime, prepared.leaf, foreign, details).flow(prepared.plan)
+    try:
+        flow = _Builder(prepared.runtime, prepared.leaf, foreign, details).flow(prepared.plan)
+    except BaseException:  # also where the user stops it
+        prepared.runtime.release()
+        raise
     return Execution(session, prepared.plan, prepared.runtime, flow, planning_seconds)
 
 

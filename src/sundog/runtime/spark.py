@@ -19,6 +19,7 @@ import os
 import pickle
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -38,6 +39,7 @@ from sundog.errors import InternalError
 from sundog.metrics import METRICS, Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskContext
+from sundog.runtime.cancel import current_watch
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, coalesce, decode_block, encode_block
 from sundog.runtime.flow import Flow, Runtime, StageRecord
@@ -49,6 +51,7 @@ BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
 _TARGET, _SOURCE = 0, 1
 _COLLECTED_AT_MOST = 20_000
+_JOB_TAGS = "spark.job.tags"
 _SMALL_BYTES = 64 << 20  # some 50 ms of one thread, less than a job costs
 
 _lock = threading.Lock()
@@ -286,6 +289,34 @@ def session_for_blocks(session: SparkSession) -> SparkSession:
         return _block_sessions[session]
 
 
+def block_session(session: SparkSession) -> SparkSession | None:
+    """The session that blocks of `session` are moved by, if there is one already. One may have several Python objects."""
+    for known, own in list(_block_sessions.items()):
+        if known._jsparkSession.equals(session._jsparkSession):
+            return own
+    return None
+
+
+def session_tags(session: SparkSession) -> frozenset[str]:
+    """The tags by which `interruptAll` and `interruptTag` find the jobs of this session and thread."""
+    jsession = session._jsparkSession
+    managed = jsession.managedJobTags().get().values().mkString(",")
+    return frozenset([jsession.sessionJobTag(), *filter(None, managed.split(","))])
+
+
+@contextmanager
+def tagged_for(session: SparkSession) -> Iterator[None]:
+    """Jobs of this thread carry the tags of `session`, although they run in another one."""
+    context = session.sparkContext
+    before = context.getLocalProperty(_JOB_TAGS)
+    tags = {*(before or "").split(","), *session_tags(session)} - {""}
+    context.setLocalProperty(_JOB_TAGS, ",".join(sorted(tags)))
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_JOB_TAGS, before)
+
+
 def driver_for(runtime: Runtime, size: int) -> Runtime:
     """Where to decode so many bytes of a small part of a plan: the driver, which needs no job, or `runtime` itself."""
     return driver_of(runtime) if size <= _SMALL_BYTES else runtime
@@ -372,7 +403,11 @@ class _SparkFlow(Flow):
     def _collect_blocks(self) -> list[tuple[int, list[pa.RecordBatch]]]:
         start = perf_counter()
         try:
-            with spark_progress(self._runtime.session, self._runtime.progress, stage_name(self._label)):
+            current_watch().check()
+            with (
+                spark_progress(self._runtime.session, self._runtime.progress, stage_name(self._label)),
+                tagged_for(self._runtime.session),
+            ):
                 collected = collect_arrow(self._run())
         finally:
             self._runtime.drain_metrics(perf_counter() - start)
@@ -438,9 +473,17 @@ def named_table(batches: list[pa.RecordBatch], target: pa.Schema) -> pa.Table:
 
 
 def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
-    """Spark's own Arrow collection, past the interception of actions."""
+    """Spark's own Arrow collection, past the interception of actions.
+
+    A KeyboardInterrupt also cancels the job, and pyspark then raises that error over it: it is the interrupt that counts.
+    """
     try:
         batches: list[pa.RecordBatch] = PandasConversionMixin._collect_as_arrow(frame)
     except Exception as error:
-        raise unwrap_worker_error(error) from error
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        original = unwrap_worker_error(error)
+        if original is error:
+            raise
+        raise original from error
     return batches

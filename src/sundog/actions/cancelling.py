@@ -1,0 +1,151 @@
+"""Cancelling an action: with Spark's calls, on whatever it runs, ending in Spark's error, and not started again.
+
+Jobs on executors are Spark's to cancel, and carry all that Spark finds them by: group, tags, description, call site. What
+runs on driver threads is no job. So the calls that cancel (`cancelJobGroup`, `cancelJobsWithTag`, `cancelAllJobs`,
+`interruptAll`, `interruptTag`) are noted on their way to Spark, for the actions that they mean (`runtime/cancel.py`).
+
+Ctrl-C and a notebook's stop button call `cancelAllJobs` and raise KeyboardInterrupt in the main thread, by pyspark's own
+signal handler: nothing is to be added but to stop the tasks.
+
+A request that does not come through pyspark (the JVM's own API, the kill link of Spark's web page) reaches jobs only.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext, traceback_utils
+from pyspark.sql import SparkSession
+
+from sundog.run import current_action
+from sundog.runtime.cancel import ActionCancelled, CancelKind, JobMarks, request_cancel
+from sundog.runtime.spark import block_session, session_tags
+
+_SUNDOG = f"{Path(__file__).parents[1]}/"
+_JOB_CANCELLED = "SPARK_JOB_CANCELLED"
+_NO_JOB = -1
+_MOST_CAUSES = 16
+
+Replacement = tuple[Any, str, Callable[..., Any]]
+
+
+# --- requests ----------------------------------------------------------------------------------------------------------
+
+
+def replacements() -> Iterator[Replacement]:
+    """Owner, name and substitute of what is put in place of pyspark's own while a session is enabled."""
+    group, tag, everything = SparkContext.cancelJobGroup, SparkContext.cancelJobsWithTag, SparkContext.cancelAllJobs
+    yield SparkContext, "cancelJobGroup", _noted(group, CancelKind.GROUP, "part of cancelled job group {}")
+    yield SparkContext, "cancelJobsWithTag", _noted(tag, CancelKind.TAG, "part of cancelled job tags {}")
+    yield SparkContext, "cancelAllJobs", _noted(everything, CancelKind.ALL, "as part of cancellation of all jobs")
+    yield SparkSession, "interruptAll", _interrupt_all(SparkSession.interruptAll)
+    yield SparkSession, "interruptTag", _interrupt_tag(SparkSession.interruptTag)
+    yield SparkSession, "interruptOperation", _interrupt_operation(SparkSession.interruptOperation)
+    yield traceback_utils, "first_spark_call", _user_call(traceback_utils.first_spark_call)
+
+
+def _noted(original: Callable[..., Any], kind: CancelKind, reason: str) -> Callable[..., Any]:
+    """A method of SparkContext with one parameter, the mark, or none. It may run in a signal handler."""
+
+    @functools.wraps(original)
+    def method(self: SparkContext, *args: Any, **kwargs: Any) -> Any:
+        name = str(next(iter((*args, *kwargs.values())), ""))
+        request_cancel(kind, name, reason.format(name))
+        return original(self, *args, **kwargs)
+
+    return method
+
+
+def _interrupt_all(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: SparkSession) -> Any:
+        request_cancel(CancelKind.TAG, self._jsparkSession.sessionJobTag(), "as part of cancellation of all jobs")
+        return original(self)
+
+    return method
+
+
+def _interrupt_tag(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A tag of a session means that of the calling thread, and of those that inherited it."""
+
+    @functools.wraps(original)
+    def method(self: SparkSession, tag: str) -> Any:
+        found = self._jsparkSession.managedJobTags().get().get(tag)
+        if found.isDefined():
+            request_cancel(CancelKind.TAG, found.get(), f"part of cancelled job tags {tag}")
+        return original(self, tag)
+
+    return method
+
+
+def _interrupt_operation(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation is a SQL execution, and sundog's own jobs run as executions of a session of their own."""
+
+    @functools.wraps(original)
+    def method(self: SparkSession, op_id: str) -> Any:
+        own = block_session(self)
+        return original(self, op_id) + ([] if own is None else original(own, op_id))
+
+    return method
+
+
+# --- marks -------------------------------------------------------------------------------------------------------------
+
+
+def marks_of(session: SparkSession) -> JobMarks:
+    """What jobs of this thread and session are found by."""
+    context = session.sparkContext
+    tags = context.getLocalProperty("spark.job.tags") or ""
+    return JobMarks(
+        context.getLocalProperty("spark.jobGroup.id"), frozenset(filter(None, tags.split(","))) | session_tags(session)
+    )
+
+
+def _user_call(original: Callable[[], Any]) -> Callable[[], Any]:
+    """Where a job was called from, which Spark's pages show: a line of the user's, not of sundog's between him and Spark."""
+
+    @functools.wraps(original)
+    def first_spark_call() -> Any:
+        call = original()
+        if call is None or not call.file.startswith(_SUNDOG):
+            return call
+        stack = traceback.extract_stack()
+        first = next(index for index, frame in enumerate(stack) if frame.filename.startswith(_SUNDOG))
+        if first == 0:
+            return call
+        return call._replace(
+            function=current_action() or call.function, file=stack[first - 1].filename, linenum=stack[first - 1].lineno
+        )
+
+    return first_spark_call
+
+
+# --- errors ------------------------------------------------------------------------------------------------------------
+
+
+def is_cancelled_job(error: BaseException) -> bool:
+    """Whether this is Spark's report that a job was cancelled, which may be the cause of what was raised."""
+    origin = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    for _ in range(_MOST_CAUSES):
+        if origin is None:
+            return False
+        throwable = is_instance_of(SparkContext._gateway, origin, "org.apache.spark.SparkThrowable")
+        if throwable and origin.getCondition() == _JOB_CANCELLED:
+            return True
+        origin = origin.getCause()
+    return False
+
+
+def to_spark_error(cancelled: ActionCancelled) -> Exception:
+    """What Spark raises for a cancelled job, made by Spark itself. Its job has number -1, since there was none."""
+    jvm = SparkContext._jvm
+    assert jvm is not None, "there was a session"
+    error = jvm.org.apache.spark.errors.SparkCoreErrors.sparkJobCancelled(_NO_JOB, str(cancelled), None)
+    raised: Exception = Py4JJavaError(f"An error occurred while calling {current_action() or 'an action'}.\n", error)
+    return raised

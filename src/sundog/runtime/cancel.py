@@ -1,0 +1,127 @@
+"""Cancelling what runs on the driver's own threads, where there is no Spark job that Spark could cancel.
+
+Spark cancels jobs by what they are marked with: their group, their tags. Work on driver threads has the same marks, those of
+the thread that called the action, and listens to the same requests:
+
+    sc.cancelJobGroup("g")            a request is noted (`request_cancel`) and goes on to Spark
+      action on another thread        sees a new request, compares it with its own marks, stops its tasks
+
+Requests are kept for a while with their time. So an action need not announce itself, and one that is between two of its
+stages when the request comes sees it later. Looking for requests is one comparison of two numbers; only when there is a
+new one does an action ask Spark for its marks.
+
+No lock is held while a request is noted: Ctrl-C runs `cancelAllJobs` in a signal handler, on top of whatever the main
+thread was doing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from time import monotonic
+
+POLL_SECONDS = 0.1  # how often an action that waits for its tasks looks for requests
+STOP_SECONDS = 0.7  # how long a cancelled action waits for its tasks to stop; they stop by themselves, between batches
+_KEPT_REQUESTS = 1024
+
+_requests: deque[CancelRequest] = deque(maxlen=_KEPT_REQUESTS)
+_current = threading.local()
+
+
+class CancelKind(Enum):
+    """By which mark jobs are cancelled."""
+
+    ALL = "all"
+    GROUP = "group"
+    TAG = "tag"
+
+
+@dataclass(frozen=True)
+class CancelRequest:
+    kind: CancelKind
+    name: str
+    reason: str  # in Spark's words
+    at: float
+
+
+@dataclass(frozen=True)
+class JobMarks:
+    """What Spark would find the jobs of a thread by."""
+
+    group: str | None
+    tags: frozenset[str]
+
+
+class ActionCancelled(Exception):
+    """The user cancelled this action. At the border it becomes Spark's own error."""
+
+
+def request_cancel(kind: CancelKind, name: str, reason: str) -> None:
+    """Note that whatever carries this mark is to stop."""
+    _requests.append(CancelRequest(kind, name, reason, monotonic()))
+
+
+class CancelWatch:
+    """Looks for requests that mean one action. To be used on the action's own thread, whose marks they are."""
+
+    def __init__(self, marks: Callable[[], JobMarks] | None) -> None:
+        self._read_marks = marks
+        self._marks: JobMarks | None = None
+        self._started = monotonic()
+
+    def check(self) -> None:
+        """Raise ActionCancelled if this action was cancelled since it started."""
+        if self._read_marks is None or not _requests or _requests[-1].at < self._started:
+            return
+        if self._marks is None:
+            self._marks = self._read_marks()
+        for request in list(_requests):
+            if request.at >= self._started and _means(request, self._marks):
+                raise ActionCancelled(request.reason)
+
+
+def _means(request: CancelRequest, marks: JobMarks) -> bool:
+    match request.kind:
+        case CancelKind.GROUP:
+            return request.name == marks.group
+        case CancelKind.TAG:
+            return request.name in marks.tags
+        case _:
+            return True
+
+
+class WatchedEvent(threading.Event):
+    """Is set by a failing task, or when the action is cancelled: for tasks that run on the action's own thread."""
+
+    def __init__(self, watch: CancelWatch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def is_set(self) -> bool:
+        self._watch.check()
+        return super().is_set()
+
+
+_UNWATCHED = CancelWatch(None)
+
+
+def current_watch() -> CancelWatch:
+    """That of the action which this thread is in."""
+    watch: CancelWatch = getattr(_current, "watch", _UNWATCHED)
+    return watch
+
+
+@contextmanager
+def watching(marks: Callable[[], JobMarks]) -> Iterator[CancelWatch]:
+    """Watch over an action on this thread. `marks` asks for its marks, if that should ever be needed."""
+    outer = getattr(_current, "watch", None)
+    _current.watch = outer or CancelWatch(marks)
+    try:
+        yield _current.watch
+    finally:
+        if outer is None:
+            del _current.watch
