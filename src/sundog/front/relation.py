@@ -28,7 +28,7 @@ from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import json_of
 from sundog.front.session_conf import SessionConf
 from sundog.parquet.paths import is_local, plain_path, scheme_of
-from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
+from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation, in_reading_order
 from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
 
@@ -66,7 +66,7 @@ def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: 
     files = tuple(map(_current_file, listed))
     options = source.options(jvm)
     return Relation(
-        files=files,
+        files=in_reading_order(files),
         file_columns=file_columns,
         partition_columns=partition_columns,
         options=_read_options(options, conf, case_sensitive),

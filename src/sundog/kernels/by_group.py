@@ -144,20 +144,21 @@ def last_row_by_group(ids: Any, valid: Any, rows: Any) -> None:
 
 @kernel
 def extreme_int_row_by_group(ids: Any, values: Any, valid: Any, largest: bool, rows: Any) -> None:
-    """The row with the extreme value of each group, the first of equal ones; `rows` starts as -1."""
+    """The row with the extreme value of each group, the last of equal ones; `rows` starts as -1."""
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
             best = rows[ids[row]]
-            if best < 0 or ((values[row] > values[best]) if largest else (values[row] < values[best])):
+            if best < 0 or not ((values[row] < values[best]) if largest else (values[row] > values[best])):
                 rows[ids[row]] = row
 
 
 @kernel
 def extreme_float_row_by_group(ids: Any, values: Any, valid: Any, largest: bool, rows: Any) -> None:
+    """The same for floats."""
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
             best = rows[ids[row]]
-            if best < 0 or (_above(values[row], values[best]) if largest else _above(values[best], values[row])):
+            if best < 0 or not (_above(values[best], values[row]) if largest else _above(values[row], values[best])):
                 rows[ids[row]] = row
 
 
@@ -175,8 +176,8 @@ def extreme_wide_row_by_group(ids: Any, values: Any, valid: Any, largest: bool, 
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
             best = rows[ids[row]]
-            if best < 0 or (
-                _less_wide(values[best], values[row]) if largest else _less_wide(values[row], values[best])
+            if best < 0 or not (
+                _less_wide(values[row], values[best]) if largest else _less_wide(values[best], values[row])
             ):
                 rows[ids[row]] = row
 
@@ -187,9 +188,8 @@ def extreme_string_row_by_group(ids: Any, views: Any, blocks: Any, valid: Any, l
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
             best = rows[ids[row]]
-            if best < 0:
-                rows[ids[row]] = row
-            elif views[row, 0] != views[best, 0] or views[row, 1] != views[best, 1]:
-                better = less_view(views, best, row, blocks) if largest else less_view(views, row, best, blocks)
-                if better:
-                    rows[ids[row]] = row
+            if best >= 0 and (views[row, 0] != views[best, 0] or views[row, 1] != views[best, 1]):
+                worse = less_view(views, row, best, blocks) if largest else less_view(views, best, row, blocks)
+                if worse:
+                    continue
+            rows[ids[row]] = row

@@ -42,8 +42,12 @@ class Partitioner(ABC):
     """Spec of how rows move to the next stage. Subclasses are frozen dataclasses."""
 
     partitions: int
-    ordered: ClassVar[bool] = False
     joinable: ClassVar[bool] = False
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the batches of a target must arrive in the order of the producing tasks."""
+        return False
 
     @property
     @abstractmethod

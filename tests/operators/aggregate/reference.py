@@ -182,12 +182,12 @@ def _first_last(call: AggregateCall, full: list[Row], rows: list[Row]) -> Any:
 
 
 def _by(call: AggregateCall, full: list[Row], rows: list[Row]) -> Any:
-    """All values that may come out: those of the rows with the extreme order."""
+    """The value of the last row with the extreme order."""
     ordered = [row for row in rows if row[1] is not None]
     if not ordered:
-        return {None}
+        return None
     best = (max if call.function == "max_by" else min)(order(row[1]) for row in ordered)
-    return {same_key(row[0]) for row in ordered if order(row[1]) == best}
+    return [row[0] for row in ordered if order(row[1]) == best][-1]
 
 
 _FUNCTIONS: dict[str, Callable[[AggregateCall, list[Row], list[Row]], Any]] = {

@@ -143,10 +143,10 @@ def assert_same_results(
 
 
 def matches(value: Any, wanted: Any, scale: float) -> bool:
-    if isinstance(wanted, set):
-        return same_key(value) in wanted
     if isinstance(wanted, float) and value is not None:
         if math.isnan(wanted):
             return math.isnan(value)
-        return value == wanted or abs(value - wanted) <= 1e-12 * max(abs(wanted), scale)
+        if value == wanted:
+            return math.copysign(1, value) == math.copysign(1, wanted)
+        return abs(value - wanted) <= 1e-12 * max(abs(wanted), scale)
     return bool(value == wanted and wanted != OVERFLOW)

@@ -41,6 +41,19 @@ def accumulator_for(call: AggregateCall) -> Accumulator:
             raise InternalError(f"no accumulator for the aggregate function {function}")
 
 
+_PICKS = frozenset({"first", "last", "any_value", "min_by", "max_by"})
+
+
+def is_order_sensitive(call: AggregateCall) -> bool:
+    """Whether the order of rows decides between equals: the first zero of a minimum of -0.0 and 0.0 stays, as in Spark.
+
+    Sums of doubles depend on it too, in their last bits; but there Spark's own order of merging is not one of rows.
+    """
+    if call.function in ("min", "max"):
+        return bool(pa.types.is_floating(call.args[0].dtype))
+    return call.function in _PICKS
+
+
 def _is_wide(dtype: pa.DataType) -> bool:
     return is_text(dtype) or bool(pa.types.is_decimal(dtype))
 

@@ -53,7 +53,7 @@ class FirstPhase:
         yield from self._take(rows)
         if self._context.memory.exceeded and self._running.count + self._passing.rows:
             self._context.metrics.add("early_emits")
-            yield from self._emit([*self._running.drain(), *self._passing.drain()])
+            yield from self._emit([*self._passing.drain(), *self._running.drain()])
 
     def finish(self) -> Iterator[Chunk]:
         yield from self._combine([*self._passing.drain(), *self._running.drain()])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sundog.operators.aggregate.accumulators import is_order_sensitive
 from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL, spread_chunks
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner
@@ -27,6 +28,10 @@ class HashPartition(Partitioner):
     layout: StateLayout
     partitions: int
     joinable = True
+
+    @property
+    def ordered(self) -> bool:
+        return any(is_order_sensitive(call) for call in self.layout.calls)
 
     @property
     def schema(self) -> pa.Schema:

@@ -5,6 +5,10 @@
 
 Each phase is an operator that ends a stage with a partitioner, but the last. Without keys the last phase has one task.
 Where every task reads all rows and takes its share of the keys, the first exchange falls away.
+
+Order: partial groups keep the order of their rows, and an exchange that carries a call to which order matters delivers them in the
+order of the tasks (`HashPartition.ordered`), so picks are those of the rows in file order. DISTINCT groups by its values in
+between and loses that order, in Spark too.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ of strings, binaries and decimals.
 What kind of value it is does not matter to these: a kernel finds the *row* of each group that wins, and the columns are
 taken there. So one mechanism serves every type. Partial states compete like rows, those held before those that come.
 
-first, last and any_value depend on the order of rows and are not deterministic in Spark; neither is which of several
-rows with the same extreme value min_by and max_by take.
+first, last and any_value depend on the order of rows; so does which of several rows with the same extreme value min_by
+and max_by take: the last one, as in Spark, whose buffer keeps its row only while the new one is strictly worse. Spark's
+order is that of the rows of a task, then that of the tasks; `phases.py` says how it is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def extreme_rows(order: Vector, valid: Bytes | None, largest: bool, groups: Groups) -> Rows:
-    """The row of each group whose value in `order` is the greatest or the least, or -1."""
+    """The row of each group whose value in `order` is the greatest or the least, the last of equal ones; or -1."""
     rows = np.full(groups.count, -1, np.int64)
     mask = mask_of(valid)
     if is_text(order.dtype):
