@@ -29,7 +29,9 @@ def answer(spark: Any, query: str) -> pa.Table | Raised:
         return Raised(error.getCondition() or type(error).__name__)
 
 
-def check(spark: Any, query: str, *, ordered: bool = False, accelerated: bool | None = True, tolerance: float = 0.0) -> Any:
+def check(
+    spark: Any, query: str, *, ordered: bool = False, accelerated: bool | None = True, tolerance: float = 0.0
+) -> Any:
     """Run `query` everywhere; `accelerated` None: either will do. Spark's answer, for further claims about it."""
     with plain_spark(spark):
         theirs = answer(spark, query)

@@ -51,6 +51,7 @@ from sundog.expr.strings import valid_like_pattern
 from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node
 from sundog.front.catalyst_literals import internal_value, literal_value
+from sundog.front.partitioning import NONDETERMINISTIC
 from sundog.front.time_zones import fixed_zone
 from sundog.support import Code, Declined, Reason
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, arrow_type, spark_name
@@ -102,26 +103,8 @@ def type_of(spark_type: Any, what: str) -> pa.DataType:
     raise Declined.because(Code.UNSUPPORTED_TYPE, f"{what} has type {shown}", what)
 
 
-_NONDETERMINISTIC = frozenset(
-    [
-        "Rand",
-        "Randn",
-        "RandStr",
-        "Uniform",
-        "Uuid",
-        "Shuffle",
-        "MonotonicallyIncreasingID",
-        "SparkPartitionID",
-        "InputFileName",
-        "InputFileBlockStart",
-        "InputFileBlockLength",
-        "CurrentBatchTimestamp",
-    ]
-)
-
-
 def _unknown(node: Node) -> Reason:
-    if node.name in _NONDETERMINISTIC:
+    if node.name in NONDETERMINISTIC:
         return Reason(Code.NONDETERMINISTIC, f"{node.name} gives another value in another run", node.name)
     if node.name in ("Collate", "ResolvedCollation"):
         return Reason(Code.COLLATION, "a string is compared under a collation", node.name)

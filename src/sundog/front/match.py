@@ -17,6 +17,7 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node, object_name
+from sundog.front.partitioning import drawn_over_moved_rows, has_one_partition, shows_partitions
 from sundog.front.relation import internal_name
 from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
@@ -88,7 +89,8 @@ class _Matcher:
         self._collected = collected
         self._foreign_names: dict[tuple[int, ...], list[str]] = {}
 
-    def search(self, node: Node, matches: Matches) -> None:
+    def search(self, node: Node, matches: Matches, above: Reason | None = None) -> None:
+        """`above`: why something above `node` shows its partitions, if anything does."""
         is_result = self._collected and not node.path
         try:
             plan = self._convert_result(node) if is_result else self._convert(node)
@@ -100,20 +102,27 @@ class _Matcher:
                     return
             if node.name in SHAPE_NODES:
                 matches.decline(declined.reasons)
-            for child in node.children:
-                self.search(child, matches)
+            self._search_below(node, matches, above)
             return
         if not has_shape(plan):
             return
         if not plan.schema.names:  # rows without columns cannot be handed to Spark; the plan below has columns
-            for child in node.children:
-                self.search(child, matches)
+            self._search_below(node, matches, above)
+            return
+        if above is not None and not has_one_partition(plan):
+            matches.decline((above,))
+            self._search_below(node, matches, above)
             return
         placed = at_places(plan, self._output_names(node))
         if placed is None:
             matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
             return
         matches.found.append(Match(node.path, placed))
+
+    def _search_below(self, node: Node, matches: Matches, above: Reason | None) -> None:
+        shown = shows_partitions(node) or above
+        for child in node.children:
+            self.search(child, matches, shown)
 
     def _convert_result(self, node: Node) -> LogicalPlan:
         """A whole result, which goes to the driver, where it can be sorted; rows that stay with executors Spark sorts."""
@@ -184,6 +193,9 @@ class _Matcher:
         except Declined:
             if any(below.name in SHAPE_NODES for below in node.child.walk()):
                 raise
+            drawn = drawn_over_moved_rows(node.child)
+            if drawn is not None:
+                raise Declined(drawn) from None
             foreign = self._read_foreign(node.child)
             self._foreign_names[node.child.path] = [column_name(place) for place in foreign.schema.names]
             return foreign

@@ -25,7 +25,6 @@ from sundog.operators.stored_text import StoredPredicate
 from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
 from sundog.parquet.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.pruning import Verdict
 from sundog.parquet.reader import FileLayout, FileReader
 from sundog.parquet.relation import Relation
 
@@ -186,16 +185,14 @@ def repeated_scans(plan: ParquetAccessPlan, times: int, as_stored: frozenset[str
 
 
 def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
-    """One task for `LIMIT` without an order: row groups that match as a whole first, in batches of about `limit` rows.
+    """One task for `LIMIT` without an order: the first rows in reading order, in batches of about `limit` rows.
 
-    Put a `LimitOperator` above it: when that has enough rows it stops asking, and what follows is never read.
+    Any rows would be right, but Spark's are these. Row groups that match as a whole were once read first, which gave
+    other rows. Put a `LimitOperator` above it: when that has enough rows it stops asking, and what follows is never read.
     """
     runs = plan.split_runs(force_per_row_group=True)
-    sure = [run for run in runs if run.verdict is Verdict.ALL_ROWS_MATCH]
-    unsure = [run for run in runs if run.verdict is not Verdict.ALL_ROWS_MATCH]
     batch_rows = min(max(limit, _SMALLEST_BATCH), _RUN_ROWS)
-    slices = (*plan.slices(sure), *plan.slices(unsure))
-    return ScanTask(replace(plan.relation, files=()), slices, plan.columns, plan.predicate, batch_rows)
+    return ScanTask(replace(plan.relation, files=()), plan.slices(runs), plan.columns, plan.predicate, batch_rows)
 
 
 def open_slice(

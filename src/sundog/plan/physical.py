@@ -333,6 +333,19 @@ def _lower_under(plan: TopK, settings: Settings) -> PhysicalPlan:
     return child
 
 
+def has_one_partition(plan: PhysicalPlan) -> bool:
+    """Whether Spark would have all rows of this in one partition, in order."""
+    while isinstance(plan, Apply):
+        plan = plan.child
+    match plan:
+        case TwoPhaseAggregate():
+            return not plan.keys
+        case ParallelWindow():
+            return not plan.partition_by
+        case _:
+            return isinstance(plan, TopKScan | TopKMerge | LimitAny)
+
+
 def narrowed(plan: PhysicalPlan, columns: set[str]) -> PhysicalPlan | None:
     """The same rows with fewer columns, where that is just a cheaper scan; None where it would repeat real work."""
     match plan:

@@ -37,6 +37,7 @@ from sundog.plan.physical import (
     TopKMerge,
     TopKScan,
     TwoPhaseAggregate,
+    has_one_partition,
     named_text,
     narrowed,
     scan_below,
@@ -113,7 +114,7 @@ class Execution:
         if lazy is not None:
             self._lazy_since = perf_counter()
             return lazy
-        return frame_from_batches(self._session, self.batches(), schema)
+        return frame_from_batches(self._session, self.batches(), schema, one_partition=has_one_partition(self.plan))
 
     def finish(self, check: bool = True) -> None:
         """After the action: take over the metrics of what Spark ran lazily. `check`: no row was lost or made up."""

@@ -52,6 +52,7 @@ _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block",
 _TARGET, _SOURCE = 0, 1
 _COLLECTED_AT_MOST = 20_000
 _JOB_TAGS = "spark.job.tags"
+_COALESCED_BYTES = 1 << 20  # spark.sql.adaptive.coalescePartitions.minPartitionSize
 _SMALL_BYTES = 64 << 20  # some 50 ms of one thread, less than a job costs
 
 _lock = threading.Lock()
@@ -445,10 +446,16 @@ class _SparkFlow(Flow):
         return frame.mapInArrow(function.__call__, spark_schema)
 
 
-def frame_from_batches(session: SparkSession, batches: list[pa.RecordBatch], schema: StructType) -> DataFrame:
-    """Rows that are on the driver, as a DataFrame of `schema` that keeps their order."""
-    target = to_arrow_schema(schema, timezone="UTC")
-    return frame_from_table(session, named_table(batches, target), schema)
+def frame_from_batches(
+    session: SparkSession, batches: list[pa.RecordBatch], schema: StructType, one_partition: bool
+) -> DataFrame:
+    """Rows that are on the driver, as a DataFrame of `schema` that keeps their order.
+
+    In one partition where Spark has one, or where adaptive execution would make one of so few rows.
+    """
+    table = named_table(batches, to_arrow_schema(schema, timezone="UTC"))
+    frame = frame_from_table(session, table, schema)
+    return frame.coalesce(1) if one_partition or table.nbytes <= _COALESCED_BYTES else frame
 
 
 def frame_from_table(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:

@@ -1,0 +1,65 @@
+"""What in Spark's plan shows how rows are spread over partitions, and in which order they lie there.
+
+`rand(3)`, `monotonically_increasing_id()`, a seeded `sample` or a function over whole partitions give the same result
+run after run only because Spark spreads the rows the same way run after run. Two things follow.
+
+*Above* a part that sundog takes, they see our partitions. Those are Spark's where Spark has only one: a top-k, a limit, an
+aggregate without keys. Below anything else that shows partitions, a part stays on Spark.
+
+*Below* a window that takes its rows from a Spark plan, Spark evaluates them itself, once, over its own partitions. That
+is the plan's own spread as long as nothing below moves rows: where an exchange does, adaptive execution chooses the
+partitions anew for each plan.
+"""
+
+from __future__ import annotations
+
+from sundog.front.catalyst_json import Node
+from sundog.plan.logical import Aggregate, Filter, Limit, LogicalPlan, Project, TopK
+from sundog.support import Code, Reason
+
+NONDETERMINISTIC = frozenset(
+    [
+        "Rand",
+        "Randn",
+        "RandStr",
+        "Uniform",
+        "Uuid",
+        "Shuffle",
+        "MonotonicallyIncreasingID",
+        "SparkPartitionID",
+        "InputFileName",
+        "InputFileBlockStart",
+        "InputFileBlockLength",
+        "CurrentBatchTimestamp",
+    ]
+)
+_OVER_PARTITIONS = frozenset(
+    ["Sample", "MapPartitions", "MapPartitionsInR", "MapPartitionsInRWithArrow", "MapInPandas", "MapInArrow"]
+)
+_MOVES_NOTHING = frozenset(["Project", "Filter", "Sample", "SubqueryAlias"])
+
+
+def shows_partitions(node: Node) -> Reason | None:
+    """Why this plan node, whatever is below it, gives another result over other partitions; None if it does not."""
+    if node.name in _OVER_PARTITIONS or (node.name == "Repartition" and node.get("shuffle") is False):
+        return Reason(Code.NONDETERMINISTIC, f"{node.name} shows the partitions of what is below it", node.name)
+    for tree in node.trees():
+        for part in tree.walk():
+            if part.name in NONDETERMINISTIC or part.get("udfDeterministic", True) is False:
+                sentence = f"{part.name} depends on the partitions of what is below it"
+                return Reason(Code.NONDETERMINISTIC, sentence, part.name)
+    return None
+
+
+def drawn_over_moved_rows(root: Node) -> Reason | None:
+    """Why the rows of a Spark plan may be others when it is run by itself; None if they are the same."""
+    drawing = next((reason for node in root.walk() if (reason := shows_partitions(node)) is not None), None)
+    moves = any(node.children and node.name not in _MOVES_NOTHING for node in root.walk())
+    return drawing if moves else None
+
+
+def has_one_partition(plan: LogicalPlan) -> bool:
+    """Whether the plan's rows lie in one partition, in order, with Spark and with sundog wherever it runs."""
+    while isinstance(plan, Project | Filter):
+        plan = plan.child
+    return isinstance(plan, TopK | Limit) or (isinstance(plan, Aggregate) and not plan.keys)
