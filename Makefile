@@ -10,13 +10,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 UNIT := not spark and not slow and not long and not browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz bench docs clean
+.PHONY: help demo test check fuzz fuzz-files bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## help     this list
 	@echo "sundog: top-k, global windows and million-group aggregation, fast, on the Spark you already have"
 	@echo
-	@sed -n 's/^[a-z]*:.*## /  make /p' Makefile
+	@sed -n 's/^[a-z-]*:.*## /  make /p' Makefile
 	@echo
 	@echo "  Options: PYTHON=python3.12 to choose the Python, ARGS='...' for demo, test and bench."
 
@@ -34,6 +34,12 @@ check: .venv/dev.stamp ## check    format, lint, types, import layers and the te
 
 fuzz: .venv/dev.stamp ## fuzz     random data, files, settings and queries against plain Spark; SECONDS=3600 SEED=1
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --seed $(SEED) $(ARGS)
+
+fuzz-files: .venv/fuzz.stamp ## fuzz-files  damaged Parquet files, SECONDS by their structure and as many by coverage (atheris)
+	$(BIN)/python -m tests.fuzz.files $(SECONDS)
+	$(BIN)/python -m tests.fuzz.files.corpus unpack build/fuzz-files/corpus
+	$(BIN)/python -m tests.fuzz.files.coverage -max_total_time=$(SECONDS) -max_len=4096 -rss_limit_mb=4096 \
+	  -artifact_prefix=build/fuzz-files/ build/fuzz-files/corpus
 
 bench: .venv/bench.stamp ## bench    compare with Spark, DuckDB, DataFusion, Polars and Sail; ARGS='--help' for its options
 	$(BIN)/sundog bench $(ARGS)
@@ -69,6 +75,11 @@ clean: ## clean    remove .venv and everything that was generated
 .venv/dev.stamp: .venv/run.stamp
 	@echo "Installing the tools of development into .venv (once)"
 	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+.venv/fuzz.stamp: .venv/dev.stamp
+	@echo "Installing the coverage-guided fuzzer into .venv (once)"
+	@$(PIP) --no-build-isolation --editable '.[fuzz]'
 	@touch $@
 
 .venv/bench.stamp: .venv/run.stamp

@@ -111,18 +111,18 @@ def rows_with_values(start: int, end: int, valid: Any) -> Any:
     width: Any = np.int64(1)  # not the literal, for which all would be compiled again
     if unpack_hybrid(start, end, width, count, levels) == BROKEN:
         return BROKEN
-    missing = 0
+    missing: Any = 0
     for row in range(count):
         valid[row] = levels[row]
-        missing += 1 - valid[row]
+        missing += 1 - np.int64(valid[row])
     return missing
 
 
 @kernel
 def _values_in(valid: Any) -> Any:
-    count = 0
+    count: Any = 0
     for row in range(valid.size):
-        count += valid[row]
+        count += np.int64(valid[row])
     return count
 
 

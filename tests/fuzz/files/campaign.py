@@ -42,21 +42,27 @@ class Campaign:
         damage = structure_damage if random.random() < _STRUCTURE_SHARE else bytes_damage
         return name, damage.damaged(self._files[name], random)
 
-    def run(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
+    def outcome(self, path: Path, name: str) -> str:
+        """What the reader makes of a file that was the sound one of this name."""
+        return exercise(path, self._columns[name])
+
+    def run(self, seconds: float = float("inf"), most: int = 1 << 62) -> None:
+        """Until the time is up, or so many were tried."""
         with tempfile.TemporaryDirectory(prefix="sundog-fuzz-") as folder:
             path = Path(folder) / "file.parquet"
             self._warm_up(path)
+            end = time.monotonic() + seconds
 
             def attempt(number: int) -> None:
                 name, content = self.damaged(number)
                 path.write_bytes(content)
-                exercise(path, self._columns[name])
+                self.outcome(path, name)
 
-            while time.monotonic() < end:
-                death = run_tries(attempt, self.tries, self.tries + _TRIES_OF_A_CHILD)
+            while time.monotonic() < end and self.tries < most:
+                last = min(self.tries + _TRIES_OF_A_CHILD, most)
+                death = run_tries(attempt, self.tries, last)
                 if death is None:
-                    self.tries += _TRIES_OF_A_CHILD
+                    self.tries = last
                     continue
                 self.tries = death.number + 1
                 self._keep(death.number, death.how)
@@ -65,7 +71,7 @@ class Campaign:
         """Sound files are read as they are; and kernels are compiled before children inherit them."""
         for name, content in self._files.items():
             path.write_bytes(content)
-            if (outcome := exercise(path, self._columns[name])) != "read":
+            if (outcome := self.outcome(path, name)) != "read":
                 raise AssertionError(f"the sound file {name} is {outcome}")
 
     def _keep(self, number: int, how: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import mmap
 import os
 import resource
@@ -48,6 +49,7 @@ def run_tries(attempt: Callable[[int], None], first: int, last: int) -> Death | 
 
 
 def _run_child(attempt: Callable[[int], None], first: int, last: int, shared: mmap.mmap, report: int) -> None:
+    faulthandler.disable()  # how it ends is told by its status
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_CHILD_BYTES, _CHILD_BYTES))
     code = 1

@@ -66,12 +66,11 @@ def exercise(path: Path, columns: tuple[FileColumn, ...]) -> str:
     return "read" if outcomes == {"read"} else "partly" if "read" in outcomes else "unreadable"
 
 
-def _attempt(read: Callable[..., None], *arguments: Any) -> str:
+def _attempt(read: Callable[..., object], *arguments: Any) -> str:
     try:
-        read(*arguments)
+        return "refused" if read(*arguments) is False else "read"
     except Problem as problem:
         return type(problem).__name__
-    return "read"
 
 
 def _look_at(footer: Footer) -> None:
@@ -85,21 +84,25 @@ def _look_at(footer: Footer) -> None:
                 _attempt(footer.chunk_size, group, leaf)
 
 
-def _read_column(file: DataFile, footer: Footer, column: FileColumn) -> None:
+def _read_column(file: DataFile, footer: Footer, column: FileColumn) -> bool:
+    """Whether our decoder, with Arrow's help, reads all of it."""
     own, arrow = (Relation((file,), (column,), options=ReadOptions(decoder=decoder)) for decoder in ("own", "arrow"))
     layout = FileLayout.of(own, file, footer)
     resolve_columns(footer, (column,), own.options)
     FileStatistics(layout).column(column.name)
     groups = [group for group, rows in enumerate(footer.row_counts.tolist()) if rows <= _MOST_ROWS]
+    is_read = True
     for stored in (frozenset[str](), frozenset({column.name})):
         ours = _all_of(own, layout, column.name, groups, stored)
         theirs = _all_of(arrow, layout, column.name, groups, stored)
         if ours is not None and theirs is not None:
             _compare(ours, theirs)
+        is_read &= ours is not None
     _attempt(_read_together, own, layout, column.name, groups)
     for group in groups:
         _attempt(_read_in_parts, own, layout, column.name, group)
         _attempt(_pick, own, layout, column.name, group)
+    return is_read
 
 
 def _all_of(
