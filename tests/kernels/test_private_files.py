@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from sundog import java
 from sundog.kernels import code_cache
 from sundog.kernels.compile import kernel
 from sundog.kernels.private_files import NotPrivate, make_folders_inside, publish_private, read_private
-from sundog.operators.context import TaskContext
+from sundog.operators.context import TaskContext, remove_abandoned_scratch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
 
@@ -100,6 +102,21 @@ def test_scratch_folders_are_closed_to_others(tmp_path: Path) -> None:
     assert context.scratch().stat().st_mode & 0o777 == 0o700
     context.close()
     assert os.listdir(tmp_path) == []
+
+
+def test_scratch_of_a_process_that_is_gone_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    mine = TaskContext(spill_root=str(tmp_path))
+    mine.scratch()
+    kept = {mine.scratch().name, "blocks", "sundog-scratch-x"}
+    for name in (f"sundog-scratch-{gone.pid}-abc", "blocks", "sundog-scratch-x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rows").touch()
+    remove_abandoned_scratch(str(tmp_path))
+    assert set(os.listdir(tmp_path)) == kept
+    remove_abandoned_scratch(str(tmp_path / "no such folder"))
+    mine.close()
 
 
 # --- poisoned entries ------------------------------------------------------------------------------------------------

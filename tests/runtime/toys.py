@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,3 +112,18 @@ class Slow:
             context.check_cancelled()
             time.sleep(0.05)
         yield from self.source.read(context)
+
+
+@dataclass(frozen=True)
+class Spills:
+    """Writes a file into its scratch folder, tells process and folder in the file `told`, and takes its time."""
+
+    told: str
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        (context.scratch() / "rows").write_bytes(b"rows")
+        unfinished = Path(f"{self.told}.unfinished")
+        unfinished.write_text(f"{os.getpid()} {context.scratch()}")
+        unfinished.rename(self.told)
+        time.sleep(60)
+        yield pa.RecordBatch.from_arrays([pa.array([1])], schema=SCHEMA)

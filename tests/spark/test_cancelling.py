@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread
 
 import sundog
+from sundog.errors import SundogError
 from sundog.run import Run
 from sundog.runtime import execute
 from sundog.runtime.driver import DriverRuntime
+from sundog.runtime.spark import SparkRuntime
 from sundog.support import Code
-from tests.runtime.toys import Slow
+from tests.runtime.toys import Numbers, Slow, Spills
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +84,8 @@ def start(session: Any, action: Callable[[], Any], group: str, thread: type = th
         except BaseException as error:
             outcome.error = error
         outcome.ended = time.monotonic()
-        outcome.run = sundog.last_run()
+        with suppress(SundogError):  # no action, but a flow of the runtime
+            outcome.run = sundog.last_run()
         outcome.jobs = list(context.statusTracker().getJobIdsForGroup(group))
 
     extra = {"session": session} if thread is InheritableThread else {}
@@ -273,6 +277,29 @@ def _spill_and_wait(self: Slow, context: Any) -> Iterator[pa.RecordBatch]:
         context.check_cancelled()
         time.sleep(0.05)
     yield from self.source.read(context)
+
+
+def test_files_that_a_killed_worker_spilled_are_removed_by_the_next_task(session: Any, tmp_path: Path) -> None:
+    """Spark ends the worker of a cancelled task with SIGKILL after two seconds."""
+    told = tmp_path / "told"
+
+    def run() -> None:
+        SparkRuntime(session, 1 << 20).start([Spills(str(told))], "scan").collect()
+
+    runner, outcome = start(session, run, "spilled on executors")
+    while not told.exists():
+        time.sleep(0.05)
+    session.sparkContext.cancelJobGroup("spilled on executors")
+    runner.join(30)
+    assert isinstance(outcome.error, Py4JJavaError)
+    process, scratch = told.read_text().split(maxsplit=1)
+    while Path("/proc", process).exists():
+        time.sleep(0.1)
+    assert Path(scratch).exists()
+    runtime = SparkRuntime(session, 1 << 20)
+    runtime.start([Numbers(0, 10)], "scan").collect()
+    runtime.release()
+    assert not Path(scratch).exists()
 
 
 # --- marks -------------------------------------------------------------------------------------------------------------

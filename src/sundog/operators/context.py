@@ -6,8 +6,11 @@ asks where it runs.
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -15,6 +18,7 @@ from threading import Event
 from sundog.metrics import Metrics
 
 DEFAULT_MEMORY_BYTES = 1 << 30
+_SCRATCH = "sundog-scratch-"
 
 
 class TaskCancelled(Exception):
@@ -63,7 +67,7 @@ class TaskContext:
     def scratch(self) -> Path:
         """A folder of this task's own, made when first asked for and removed by `close`."""
         if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix="sundog-", dir=self.spill_root))
+            self._scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-", dir=self.spill_root))
         return self._scratch
 
     def close(self) -> None:
@@ -71,3 +75,28 @@ class TaskContext:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
+
+
+def remove_abandoned_scratch(root: str) -> None:
+    """Remove scratch folders in `root` whose processes are gone.
+
+    Spark ends the Python worker of a cancelled task with SIGKILL, so that nothing in it can clean up; the next task on the
+    same executor does. `root` must belong to one executor, whose processes see each other.
+    """
+    with suppress(OSError):  # what cannot be listed cannot be cleaned, and is no reason to fail a task
+        for folder in os.scandir(root):
+            found = re.fullmatch(rf"{_SCRATCH}(\d+)-.*", folder.name)
+            if found is not None and not _is_alive(int(found[1])):
+                shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":  # where signal 0 is not a question
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is somebody else's
+        return True
+    return True

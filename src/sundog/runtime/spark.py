@@ -38,7 +38,7 @@ from pyspark.sql.types import StructType
 from sundog.errors import InternalError
 from sundog.metrics import METRICS, Metrics
 from sundog.operators.base import Operator, Partitioner
-from sundog.operators.context import MemoryBudget, TaskContext
+from sundog.operators.context import MemoryBudget, TaskContext, remove_abandoned_scratch
 from sundog.runtime.cancel import current_watch
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, coalesce, decode_block, encode_block
@@ -90,7 +90,9 @@ class _StageFunction:
     errors: ErrorChannel
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+        spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None  # of this executor alone
+        if spill_root is not None:
+            remove_abandoned_scratch(spill_root)
         incoming = iter(batches)
         first = next(incoming, None)
         partition = self._partition(first)
