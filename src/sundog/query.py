@@ -153,28 +153,31 @@ def whole_table(planned: Planned, run: Run, executions: list[Execution]) -> pa.T
     return named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
 
 
-def start_execution(planned: Planned, part: int, run: Run) -> Execution:
+def start_execution(planned: Planned, part: int, run: Run, for_good: bool = False) -> Execution:
     """Start a part; what it decided on the way is in the run's plan from then on."""
     session = planned.frame.sparkSession
     match, physical = planned.parts[part]
     inputs = {handle: frame_at(session, planned.catalyst, path) for handle, path in planned.foreign.items()}
     unusable = executor_problem(session)
-    execution = execute(physical, session, planned.settings, inputs, unusable, run.details, planned.progress)
+    execution = execute(physical, session, planned.settings, inputs, unusable, run.details, planned.progress, for_good)
     planned.parts[part] = match, execution.plan
     run.plan = planned.text
     return execution
 
 
-def splice_parts(planned: Planned, run: Run, executions: list[Execution]) -> DataFrame:
-    """Spark's plan with each part replaced: by its rows where they are on the driver, by a lazy DataFrame if not."""
+def splice_parts(planned: Planned, run: Run, executions: list[Execution], for_good: bool) -> DataFrame:
+    """Spark's plan with each part replaced: by its rows where they are on the driver, by a lazy DataFrame if not.
+
+    `for_good`: what the lazy ones make is handed out at once, and cannot be taken back.
+    """
     session = planned.frame.sparkSession
     replacements = []
     for part, (match, _) in enumerate(planned.parts):
-        execution = start_execution(planned, part, run)
+        execution = start_execution(planned, part, run, for_good)
         executions.append(execution)
         schema = _schema_at(planned.catalyst, match.path)
         replacements.append((match.path, execution.to_dataframe(schema)))
-    return splice(session, planned.catalyst.jplan, replacements)
+    return splice(session, planned.catalyst.jplan, replacements, planned.frame.columns)
 
 
 def _schema_at(catalyst: CatalystPlan, path: tuple[int, ...]) -> StructType:

@@ -302,11 +302,13 @@ def test_partition_specs_are_sparks(session: Any, placement: str) -> None:
             "INSERT INTO parts PARTITION (p = 2, q) SELECT max(id), s FROM events WHERE s IS NOT NULL GROUP BY s",
             "INSERT INTO parts SELECT max(id), 3, 'y' FROM events",
             "INSERT OVERWRITE parts PARTITION (p = 1, q) SELECT min(id), 'z' FROM events",
-            "INSERT OVERWRITE parts PARTITION (p = 2, q = 'x') IF NOT EXISTS SELECT min(id) FROM events",
         ):
             session.sql(sql)
             assert sundog.last_run().accelerated, (sql, sundog.last_run().fallback_reasons)
+        session.sql("INSERT OVERWRITE parts PARTITION (p = 3, q = 'y') IF NOT EXISTS SELECT min(id) FROM events")
+        assert sundog.last_run().fallback_reasons[0].startswith("WRITE: the target exists")
         ours = rows_of(session, "parts")
+        assert max(row[0] for row in ours if row[1] == 3) > 0
         assert {row[1] for row in ours} == {1, 2, 3}
         assert {row[2] for row in ours if row[1] == 1} == {"z"}
     finally:
@@ -337,6 +339,9 @@ def test_if_not_exists_does_not_run_the_query(
 ) -> None:
     monkeypatch.setattr("sundog.query.execute", fails)  # raises, since a bug of ours is raised in tests
     session.sql(f"CREATE TABLE IF NOT EXISTS kept USING parquet AS {query}")
+    session.sql(query).write.mode("ignore").saveAsTable("kept")
+    folder = next(iter(session.table("kept").inputFiles())).rpartition("/")[0]
+    session.sql(query).write.mode("ignore").parquet(folder)
     assert rows_of(session, "kept") == [(1, 10), (2, 20)]
 
 

@@ -1,14 +1,14 @@
-"""`spark.sql` of a command that embeds a query: INSERT … SELECT, CREATE TABLE … AS SELECT.
+"""Commands that embed a query: INSERT … SELECT and CREATE TABLE … AS SELECT of `spark.sql`, and those of writers.
 
-The statement is parsed to see whether it is one; analysing it, checking it and putting another query into it is the
-business of `front/write_command.py`.
+A statement is parsed to see whether it is one. Analysing and checking a command, and putting another query into it, is
+the business of `front/write_command.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +25,7 @@ def may_embed_query(text: str) -> bool:
     return _MAY_EMBED_QUERY.search(text) is not None
 
 
+T = TypeVar("T")
 _PARSED = {"InsertIntoStatement", "CreateTableAsSelect", "ReplaceTableAsSelect", "InsertIntoDir"}
 
 
@@ -33,22 +34,23 @@ def run_sql(session: SparkSession, text: str, plain: Callable[[], DataFrame]) ->
     parsed = _parse_command(session, text)
     if parsed is None:
         return plain()
+    return run_command("sql", session, lambda: parsed, plain)
+
+
+def run_command(
+    name: str, session: SparkSession, make_plan: Callable[[], Any], plain: Callable[[], T]
+) -> T | DataFrame:
+    """Run the command that `make_plan` makes, a plan of the JVM's, with an accelerated query; or `plain`."""
     command: list[WriteCommand] = []
 
     def query() -> DataFrame:
-        command.append(WriteCommand.analyzed(session, parsed))
+        command.append(WriteCommand.analyzed(session, make_plan()))
         return command[0].query
 
-    return run_action(
-        Action(
-            "sql",
-            session,
-            query=query,
-            plain=plain,
-            on_frame=lambda spliced: command[0].run_with(spliced),
-            repeatable=False,
-        )
-    )
+    def write(spliced: DataFrame) -> T | DataFrame:
+        return command[0].run_with(spliced)
+
+    return run_action(Action(name, session, query=query, plain=plain, on_frame=write, repeatable=False))
 
 
 def _parse_command(session: SparkSession, text: str) -> Any | None:

@@ -135,7 +135,8 @@ def _begin(action: Action[T], life: _Life) -> Callable[[], T] | None:
     if action.on_table is not None and planned.is_whole:
         table = whole_table(planned, life.run, life.executions)
         return _to_caller(action.on_table, table)
-    return _to_spark(action.on_frame, splice_parts(planned, life.run, life.executions), planned)
+    spliced = splice_parts(planned, life.run, life.executions, for_good=action.lazy or not action.repeatable)
+    return _to_spark(action.on_frame, spliced, planned)
 
 
 def _to_caller(on_table: Callable[[pa.Table], T], table: pa.Table) -> Callable[[], T]:

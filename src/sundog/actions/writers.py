@@ -1,17 +1,22 @@
-"""`df.write` and `df.writeTo` of an enabled session: they remember how they were set up, and plan when the write starts."""
+"""`df.write` and `df.writeTo` of an enabled session.
+
+pyspark's writers keep a writer of the JVM, which collects what is set and starts the write. Ours keep the same one inside a
+stand-in: settings go through to it, and what would start a write asks it for its command instead, the very plan that it
+would run. Spark analyses and checks that command on the original query; then the write is an action like any other.
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriter
 from pyspark.sql.readwriter import DataFrameWriterV2
 
-from sundog.actions.lifecycle import Action, run_action
+from sundog.actions.commands import run_command
+from sundog.support import Code, Declined
 
-Call = tuple[str, tuple[Any, ...], dict[str, Any]]
+_FORMATS = ("json", "parquet", "text", "csv", "xml", "orc")
 
 
 class AcceleratedWriter(DataFrameWriter):  # type: ignore[misc]
@@ -19,8 +24,7 @@ class AcceleratedWriter(DataFrameWriter):  # type: ignore[misc]
 
     def __init__(self, frame: DataFrame) -> None:
         super().__init__(frame)
-        self._frame = frame
-        self._calls: list[Call] = []
+        self._jwrite = _Starter(frame, frame._jdf.write(), _STARTS)
 
 
 class AcceleratedWriterV2(DataFrameWriterV2):  # type: ignore[misc]
@@ -28,53 +32,62 @@ class AcceleratedWriterV2(DataFrameWriterV2):  # type: ignore[misc]
 
     def __init__(self, frame: DataFrame, table: str) -> None:
         super().__init__(frame, table)
+        self._jwriter = _Starter(frame, frame._jdf.writeTo(table), _STARTS_V2)
+
+
+MakeCommand = Callable[..., Any]
+
+
+class _Starter:
+    """Stands for a JVM writer: what starts a write becomes an action; everything else is the writer's own."""
+
+    def __init__(self, frame: DataFrame, jwriter: Any, starts: dict[str, MakeCommand]) -> None:
         self._frame = frame
-        self._table_name = table
-        self._calls: list[Call] = []
+        self._jwriter = jwriter
+        self._starts = starts
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._jwriter, name)
+        if name not in self._starts:
+
+            def sets(*args: Any) -> _Starter:
+                method(*args)
+                return self
+
+            return sets
+
+        def starts(*args: Any) -> None:
+            session = self._frame.sparkSession
+            make = self._starts[name]
+            run_command("write", session, lambda: make(session._jvm, self._jwriter, *args), lambda: method(*args))
+
+        return starts
 
 
-def _remembers(owner: type, name: str) -> None:
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self._calls.append((name, args, kwargs))
-        original(self, *args, **kwargs)
-        return self
-
-    setattr(owner, name, method)
+def _save(jvm: Any, jwriter: Any, *path: str) -> Any:
+    return jwriter.saveCommand(jvm.scala.Option.apply(path[0]) if path else jvm.scala.Option.empty())
 
 
-def _starts(owner: type, name: str, fresh: Callable[[Any, DataFrame], Any]) -> None:
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        def write(frame: DataFrame) -> Any:
-            writer = fresh(self, frame)
-            for call, call_args, call_kwargs in self._calls:
-                getattr(writer, call)(*call_args, **call_kwargs)
-            return getattr(writer, name)(*args, **kwargs)
-
-        return run_action(
-            Action(
-                "write",
-                self._frame.sparkSession,
-                query=lambda: self._frame,
-                plain=lambda: write(self._frame),
-                on_frame=write,
-                repeatable=False,
-            )
-        )
-
-    setattr(owner, name, method)
+def _save_as(source: str) -> MakeCommand:
+    return lambda jvm, jwriter, path: _save(jvm, jwriter.format(source), path)
 
 
-for _name in ("mode", "format", "option", "options", "partitionBy", "bucketBy", "sortBy", "clusterBy"):
-    _remembers(AcceleratedWriter, _name)
-for _name in ("save", "insertInto", "saveAsTable", "json", "parquet", "text", "csv", "xml", "orc", "jdbc"):
-    _starts(AcceleratedWriter, _name, lambda self, frame: DataFrameWriter(frame))
-for _name in ("using", "option", "options", "tableProperty", "partitionedBy", "clusterBy"):
-    _remembers(AcceleratedWriterV2, _name)
-for _name in ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"):
-    _starts(AcceleratedWriterV2, _name, lambda self, frame: DataFrameWriterV2(frame, self._table_name))
+def _jdbc(jvm: Any, jwriter: Any, *args: Any) -> Any:
+    raise Declined.because(Code.WRITE, "the JVM's writer makes no command of jdbc(); format('jdbc').save() has one")
+
+
+_STARTS: dict[str, MakeCommand] = {
+    "save": _save,
+    "jdbc": _jdbc,
+    **{source: _save_as(source) for source in _FORMATS},
+    "insertInto": lambda jvm, jwriter, table: jwriter.insertIntoCommand(table),
+    "saveAsTable": lambda jvm, jwriter, table: jwriter.saveAsTableCommand(table),
+}
+_STARTS_V2: dict[str, MakeCommand] = {
+    "create": lambda jvm, jwriter: jwriter.createCommand(),
+    "replace": lambda jvm, jwriter: jwriter.replaceCommand(False),
+    "createOrReplace": lambda jvm, jwriter: jwriter.replaceCommand(True),
+    "append": lambda jvm, jwriter: jwriter.appendCommand(),
+    "overwrite": lambda jvm, jwriter, condition: jwriter.overwriteCommand(condition),
+    "overwritePartitions": lambda jvm, jwriter: jwriter.overwritePartitionsCommand(),
+}

@@ -13,11 +13,24 @@ from pyspark.sql import DataFrame, SparkSession
 from sundog.front.jvm import CatalystPlan
 
 
-def splice(session: SparkSession, jplan: Any, replacements: list[tuple[tuple[int, ...], DataFrame]]) -> DataFrame:
-    """The plan with the node at each path replaced by a DataFrame that has the node's columns, in order."""
+def splice(
+    session: SparkSession, jplan: Any, replacements: list[tuple[tuple[int, ...], DataFrame]], names: list[str]
+) -> DataFrame:
+    """The plan with the node at each path replaced by a DataFrame that has the node's columns, in order.
+
+    Its columns are called `names`, as before the optimiser, which takes `SELECT ID` for `SELECT id`.
+    """
     for path, replacement in replacements:
         jplan = _replace(session, jplan, path, replacement)
-    return _frame(session, jplan)
+    spliced = _frame(session, jplan)
+    return spliced if spliced.columns == names else _frame(session, _renamed(session, jplan, names))
+
+
+def _renamed(session: SparkSession, jplan: Any, names: list[str]) -> Any:
+    """The same attributes, by their ids, under other names."""
+    jvm, output = session._jvm, jplan.output()
+    attributes = [output.apply(index).withName(name) for index, name in enumerate(names)]
+    return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(jvm.PythonUtils.toSeq(attributes), jplan)
 
 
 def frame_at(session: SparkSession, catalyst: CatalystPlan, path: tuple[int, ...]) -> DataFrame:

@@ -3,11 +3,16 @@
 Spark analyses the whole command first, as it would to run it: names, defaults, column lists, casts and all its checks of
 the target are its own, made on the original plan. Only then is the query inside the analysed command replaced, so that
 nothing above the query is ours. Commands of a form that is not in the table below are left to Spark.
+
+Some checks Spark makes only when the command runs: it looks for the target among the relations that the query reads. A
+relation that sundog reads is no longer in the plan then. So a write whose target is at, above or below a path that its
+query reads is never ours, whatever Spark says to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +34,77 @@ def _create_table(jvm: Any, command: Any, query: Any) -> Any:
     return create(command.table(), command.mode(), query, command.outputColumnNames())
 
 
-# The analysed commands that are known, each with how to give it another query. All have a method `query`.
-_WITH_QUERY: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "InsertIntoHadoopFsRelationCommand": _with_only_child,
-    "CreateDataSourceTableAsSelectCommand": _create_table,
-    "AppendData": _with_only_child,
-    "OverwriteByExpression": _with_only_child,
-    "OverwritePartitionsDynamic": _with_only_child,
-    "CreateTableAsSelect": _with_second_child,
-    "ReplaceTableAsSelect": _with_second_child,
+def _save_as_table(jvm: Any, command: Any, query: Any) -> Any:
+    save = jvm.org.apache.spark.sql.execution.command.SaveAsV1TableCommand
+    return save(command.tableDesc(), command.mode(), query)
+
+
+def _save_into_source(jvm: Any, command: Any, query: Any) -> Any:
+    save = jvm.org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+    return save(query, command.dataSource(), command.options(), command.mode())
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a command writes to. `is_skipped`: Spark raises or returns without running the query."""
+
+    paths: tuple[str, ...] = ()
+    is_skipped: bool = False
+
+
+def _files(session: SparkSession, command: Any) -> Target:
+    path, mode = command.outputPath(), command.mode().toString()
+    exists = mode in ("Ignore", "ErrorIfExists") and _file_system(session, path).exists(path)
+    return Target((path.toString(),), bool(exists or command.ifPartitionNotExists()))
+
+
+def _new_table(session: SparkSession, command: Any) -> Target:
+    table = command.table()
+    exists = _catalog(session).tableExists(table.identifier())
+    return Target(tuple(_locations(table)), bool(exists))
+
+
+def _maybe_new_table(session: SparkSession, command: Any) -> Target:
+    table, catalog = command.tableDesc(), _catalog(session)
+    if not catalog.tableExists(table.identifier()):
+        return Target(tuple(_locations(table)))
+    existing = catalog.getTableMetadata(table.identifier())
+    skipped = command.mode().toString() in ("Ignore", "ErrorIfExists")
+    return Target((*_locations(table), *_locations(existing)), skipped)
+
+
+def _source(session: SparkSession, command: Any) -> Target:
+    path = command.options().get("path")
+    return Target((path.get(),) if path.isDefined() else ())
+
+
+def _new_table_v2(session: SparkSession, command: Any) -> Target:
+    target = command.name()
+    return Target(is_skipped=bool(target.catalog().tableExists(target.identifier())))
+
+
+def _table_v2(session: SparkSession, command: Any) -> Target:
+    """A table of a catalog: not one whose files sundog reads, so Spark still sees it in the query if it is there."""
+    return Target()
+
+
+@dataclass(frozen=True)
+class _Form:
+    with_query: Callable[[Any, Any, Any], Any]
+    target: Callable[[SparkSession, Any], Target]
+
+
+# The analysed commands that are known: how to give each another query, and what it writes to. All have a method `query`.
+_FORMS = {
+    "InsertIntoHadoopFsRelationCommand": _Form(_with_only_child, _files),
+    "CreateDataSourceTableAsSelectCommand": _Form(_create_table, _new_table),
+    "SaveAsV1TableCommand": _Form(_save_as_table, _maybe_new_table),
+    "SaveIntoDataSourceCommand": _Form(_save_into_source, _source),
+    "AppendData": _Form(_with_only_child, _table_v2),
+    "OverwriteByExpression": _Form(_with_only_child, _table_v2),
+    "OverwritePartitionsDynamic": _Form(_with_only_child, _table_v2),
+    "CreateTableAsSelect": _Form(_with_second_child, _new_table_v2),
+    "ReplaceTableAsSelect": _Form(_with_second_child, _table_v2),
 }
 
 
@@ -47,18 +114,24 @@ class WriteCommand:
 
     session: SparkSession
     jcommand: Any
+    form: _Form
 
     @classmethod
     def analyzed(cls, session: SparkSession, jplan: Any) -> WriteCommand:
-        """Analyse a parsed command. Raises what Spark raises, and Declined for a form that is not known."""
+        """Analyse a command. Raises what Spark raises, and Declined where the write must stay Spark's."""
         skip = session._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
         command = session._jsparkSession.sessionState().executePlan(jplan, skip).analyzed()
         name = command.getClass().getSimpleName()
-        if name not in _WITH_QUERY:
+        form = _FORMS.get(name)
+        if form is None:
             raise Declined.because(Code.WRITE, f"{name} stays on Spark", name)
-        if _creates_existing(session, command, name):
-            raise Declined.because(Code.WRITE, "the table exists, so Spark answers without running the query", name)
-        return cls(session, command)
+        target = form.target(session, command)
+        if target.is_skipped:
+            raise Declined.because(Code.WRITE, "the target exists, so Spark may not run the query", name)
+        for path in _paths_read(command.query()) if target.paths else ():
+            if any(overlap(path, written) for written in target.paths):
+                raise Declined.because(Code.WRITE, f"the query reads {path}, which is written to", name)
+        return cls(session, command, form)
 
     @property
     def query(self) -> DataFrame:
@@ -66,22 +139,46 @@ class WriteCommand:
 
     def run_with(self, query: DataFrame) -> DataFrame:
         """Run it now, with another query of the same columns."""
-        rewrite = _WITH_QUERY[self.jcommand.getClass().getSimpleName()]
         analyzed = query._jdf.queryExecution().analyzed()
-        return _frame(self.session, rewrite(self.session._jvm, self.jcommand, analyzed))
+        return _frame(self.session, self.form.with_query(self.session._jvm, self.jcommand, analyzed))
 
 
-def _creates_existing(session: SparkSession, command: Any, name: str) -> bool:
-    """Whether the command would create a table that is there already."""
-    match name:
-        case "CreateDataSourceTableAsSelectCommand":
-            catalog = session._jsparkSession.sessionState().catalog()
-            return bool(catalog.tableExists(command.table().identifier()))
-        case "CreateTableAsSelect":
-            target = command.name()
-            return bool(target.catalog().tableExists(target.identifier()))
-        case _:
-            return False
+def _paths_read(jquery: Any) -> Iterator[str]:
+    """The root paths of all file relations of a plan. Those of subqueries are not sundog's: Spark runs them."""
+    leaves = jquery.collectLeaves()
+    for index in range(leaves.size()):
+        leaf = leaves.apply(index)
+        match leaf.getClass().getSimpleName():
+            case "LogicalRelation" if leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
+                index_of_files = leaf.relation().location()
+            case "DataSourceV2Relation" if leaf.table().getClass().getSimpleName() == "ParquetTable":
+                index_of_files = leaf.table().fileIndex()
+            case _:
+                continue
+        yield from index_of_files.rootPaths().mkString("\n").split("\n")
+
+
+_AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether a path is, or is inside, another. File systems are not compared: better a write too many left to Spark."""
+    first, second = (_AUTHORITY.sub("", path).rstrip("/") + "/" for path in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _locations(jtable: Any) -> Iterator[str]:
+    location = jtable.storage().locationUri()
+    if location.isDefined():
+        yield location.get().getPath()
+
+
+def _catalog(session: SparkSession) -> Any:
+    return session._jsparkSession.sessionState().catalog()
+
+
+def _file_system(session: SparkSession, jpath: Any) -> Any:
+    return jpath.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
 
 
 def _frame(session: SparkSession, jplan: Any) -> DataFrame:

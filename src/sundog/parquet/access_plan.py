@@ -64,6 +64,15 @@ class ParquetAccessPlan:
             if layout is not None:
                 yield number, layout, verdicts
 
+    def refusable_file(self) -> str | None:
+        """A file with values of which only decoding can tell whether sundog reads them; None if there is none."""
+        for _, layout, verdicts in self.opened():
+            if not all(verdict is Verdict.SKIP for verdict in verdicts) and any(
+                source.may_be_refused for source in layout.stored(self.columns_read())
+            ):
+                return layout.file.path
+        return None
+
     def split_runs(self, force_per_row_group: bool = False) -> list[Run]:
         """What is left to read, in file order."""
         runs: list[Run] = []

@@ -75,6 +75,11 @@ class ColumnSource:
     earliest: int | None = None  # values below it (in the query's unit) would need a rebase that only Spark does
     default: Any = None  # of a column that the file does not have
 
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether a value may turn out to be one that only Spark reads, when it is decoded and not before."""
+        return self.earliest is not None or self.reading is Reading.MILLISECONDS
+
 
 def resolve_columns(footer: Footer, columns: Iterable[FileColumn], options: ReadOptions) -> tuple[ColumnSource, ...]:
     """One source for each column. Raises FileSchemaProblem for a form that sundog does not read."""

@@ -69,6 +69,7 @@ from sundog.runtime.window import (
     window_over_reads,
     window_without_order,
 )
+from sundog.support import Code, Declined
 from sundog.tree import walk
 
 if TYPE_CHECKING:
@@ -140,14 +141,22 @@ def execute(
     executors_unusable: str | None,
     details: dict[str, Any],
     progress: ProgressSink = NO_PROGRESS,
+    for_good: bool = False,
 ) -> Execution:
     """Plan the access, choose the place, and build the flow; driver parts of it may run at once.
+
+    `for_good`: rows are handed out as executors make them (into a table, to a user's function), so that the query could
+    not be given back to Spark in the middle. What may be found out only then declines before.
 
     Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
     """
     started = perf_counter()
     prepared = prepare(plan, session, settings, executors_unusable)
     prepared.runtime.progress = progress
+    if for_good and prepared.leaf is not None and isinstance(prepared.runtime, SparkRuntime):
+        refusable = prepared.leaf.access.refusable_file()
+        if refusable is not None:
+            raise Declined.because(Code.FILE_SCHEMA, f"{refusable} may hold dates or times that only Spark reads")
     if prepared.leaf is not None:
         prepared.leaf.access.count(prepared.runtime.metrics)
     planning_seconds = perf_counter() - started
