@@ -69,7 +69,6 @@ def test_agrees_with_zoneinfo_where_the_law_is_old(instant: int) -> None:
     clock = instant + offset
     first = there.replace(fold=0).timestamp()
     assert BERLIN.instant_of(clock) == first
-    assert BERLIN.is_shown_twice(clock) == (first != there.replace(fold=1).timestamp())
     assert BERLIN.to_instant(np.array([clock]), np.array([offset])).tolist() == [instant]
 
 

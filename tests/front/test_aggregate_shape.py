@@ -20,7 +20,7 @@ from sundog.expr.calls import AggregateCall
 from sundog.expr.nodes import Column
 from sundog.expr.printing import render
 from sundog.front.catalyst_expr import Scope
-from sundog.front.catalyst_json import Node
+from sundog.front.catalyst_json import Node, place_of
 from sundog.front.shapes.aggregate import FUNCTIONS, match_aggregate
 from sundog.operators.aggregate.accumulators import accumulator_for
 from sundog.operators.aggregate.phases import aggregate_phases
@@ -29,13 +29,14 @@ from sundog.plan.physical import call_text, named_text
 from sundog.support import Code, Declined
 from sundog.types import arrow_type, spark_name
 from tests.plans.record_aggregates import QUERIES, load
+from tests.plans.recorded import complete_recorded, internal_of
 
 FOLDERS = sorted(path for path in (Path(__file__).parent.parent / "plans").iterdir() if path.name[0].isdigit())
 
 
 def recorded(folder: Path) -> dict[str, Node]:
     entries = json.loads((folder / "aggregates.json").read_text())
-    return {entry["sql"]: load(entry["node"]) for entry in entries}
+    return {entry["sql"]: complete_recorded(load(entry["node"])) for entry in entries}
 
 
 def attributes(node: Node) -> dict[str, pa.DataType]:
@@ -122,7 +123,9 @@ def function(name: str, *children: Node, **fields: Any) -> Node:
 
 
 def aggregate(keys: list[Node], outputs: list[Node], path: tuple[int, ...] = ()) -> Node:
-    return Node("Aggregate", {"groupingExpressions": tuple(keys), "aggregateExpressions": tuple(outputs)}, (), path)
+    return Node(
+        "Aggregate", {"groupingExpressions": tuple(keys), "aggregateExpressions": tuple(outputs)}, (), place_of(path)
+    )
 
 
 X = attribute("x", 1, "double")
@@ -183,7 +186,11 @@ def test_aggregate_without_keys_functions_and_outputs_is_one_row() -> None:
 
 
 def test_names_differ_between_nested_aggregates() -> None:
-    key = Node("Add", {"evalContext": "ANSI"}, (X, Node("Literal", {"value": "1.0", "dataType": "double"})))
+    key = Node(
+        "Add",
+        {"evalContext": "ANSI"},
+        (X, Node("Literal", {"internal": internal_of("1.0", "double", printed=True), "dataType": "double"})),
+    )
     plans = [matched(aggregate([key], [alias("k", 2, key)], path)) for path in ((), (0, 0))]
     names = [plan.child.schema.names for plan in plans if isinstance(plan, Project)]
     assert names[0] != names[1]

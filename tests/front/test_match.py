@@ -16,7 +16,6 @@ import pytest
 from sundog.config import Settings
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm_fields import is_incomplete
 from sundog.front.match import Matches, match_plan
 from sundog.front.relation import internal_name
 from sundog.parquet.relation import DataFile, FileColumn, Relation
@@ -27,6 +26,7 @@ from sundog.report.explain import render_plan
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
 from tests.plans.record import QUERIES
+from tests.plans.recorded import complete_recorded
 
 FOLDERS = sorted(path for path in (Path(__file__).parent.parent / "plans").iterdir() if path.name[0].isdigit())
 CASES = [pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in QUERIES]
@@ -42,22 +42,8 @@ def foreign_of(node: Node) -> Foreign:
     raise Declined.because(Code.UNKNOWN_NODE, "no Spark here", node.name)
 
 
-def complete_ansi(root: Node) -> Node:
-    """What front/jvm.py would have filled in from an ANSI session."""
-    for node in root.walk():
-        for tree in node.trees():
-            for expr in tree.walk():
-                if is_incomplete(expr) and expr.name == "Cast":
-                    expr.fields["evalMode"] = "ANSI"
-                elif is_incomplete(expr) and expr.name == "Like":
-                    expr.fields["escapeChar"] = "\\"
-                elif is_incomplete(expr):
-                    expr.fields["evalContext"] = "ANSI"
-    return root
-
-
 def match(text: str, settings: Settings = Settings()) -> Matches:  # noqa: B008
-    return match_plan(complete_ansi(parse_plan(text)), relation_of, foreign_of, settings, Scope({}, "UTC"))
+    return match_plan(complete_recorded(parse_plan(text)), relation_of, foreign_of, settings, Scope({}, "UTC"))
 
 
 @pytest.mark.parametrize(("folder", "name"), CASES)

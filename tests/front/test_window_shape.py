@@ -28,8 +28,9 @@ from sundog.plan.logical import Foreign, LogicalPlan, Project, Window
 from sundog.support import Code, Declined
 from sundog.tree import walk
 from sundog.types import arrow_type
-from tests.front.test_match import complete_ansi, relation_of
+from tests.front.test_match import relation_of
 from tests.plans.record_windows import WINDOWS
+from tests.plans.recorded import complete_recorded
 
 FOLDERS = sorted(path for path in (Path(__file__).parent.parent / "plans").iterdir() if path.name[0].isdigit())
 CASES = [pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in WINDOWS]
@@ -42,7 +43,7 @@ def no_spark(node: Node) -> Foreign:
 
 def match(text: str, zone: str = "UTC") -> Matches:
     scope = Scope({}, zone, {"Europe/Berlin": BERLIN})
-    return match_plan(complete_ansi(parse_plan(text)), relation_of, no_spark, Settings(), scope)
+    return match_plan(complete_recorded(parse_plan(text)), relation_of, no_spark, Settings(), scope)
 
 
 def text_of(plan: LogicalPlan) -> Iterator[str]:
@@ -109,7 +110,7 @@ def test_a_window_under_a_limit_on_ranks_stays_on_spark() -> None:
 
 
 def test_partition_by() -> None:
-    plan = complete_ansi(parse_plan((FOLDERS[-1] / "window_partitioned.json").read_text()))
+    plan = complete_recorded(parse_plan((FOLDERS[-1] / "window_partitioned.json").read_text()))
     window = next(node for node in plan.walk() if node.name == "Window")
     attributes = [
         a for a in next(n for n in plan.walk() if not n.children)["output"] if a["name"] in ["id", "k", "s", "d"]

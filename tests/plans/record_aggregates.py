@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.oracle.tables import events, write_files
 
-from sundog.front.catalyst_json import Node
+from sundog.front.catalyst_json import Node, place_of
 from sundog.front.jvm import CatalystPlan
 from sundog.java import session
 
@@ -88,7 +88,7 @@ def load(entry: Any) -> Any:
         return tuple(items) if items and all(isinstance(item, Node) for item in items) else items
     if isinstance(entry, dict) and {"name", "path", "fields"} <= set(entry):
         fields = {key: load(value) for key, value in entry["fields"].items()}
-        return Node(entry["name"], fields, tuple(map(load, entry.get("children", ()))), tuple(entry["path"]))
+        return Node(entry["name"], fields, tuple(map(load, entry.get("children", ()))), place_of(entry["path"]))
     return entry
 
 

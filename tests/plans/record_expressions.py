@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.plans.record_expressions
 
 Each group becomes `<version>/expr_<group>.json`: a list of {"sql", "nodes"}, where `nodes` is the optimised expression's
-JSON with the fields that the JSON leaves out filled in by `front/jvm_fields.py`. What must come out of them stands in
+JSON with the fields that the JSON leaves out filled in by `front/jvm_details.py`. What must come out of them stands in
 `expr_<group>.txt`, which `tests/front/test_catalyst_expr.py` compares (and writes with SUNDOG_UPDATE_GOLDEN=1).
 """
 
@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm import jexpression
-from sundog.front.jvm_fields import complete, is_incomplete
+from sundog.front.jvm_details import complete, read_details
 from sundog.java import session
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -123,22 +122,13 @@ def main() -> None:
 
 def _nodes(spark: Any, sql: str) -> list[dict[str, Any]]:
     """The expression's nodes in pre-order, as `toJSON` writes them, completed."""
-    plan = spark.sql(f"select {sql} as x, i as unused from t")._jdf.queryExecution().optimizedPlan()
-    jtree = plan.projectList().apply(0)
-    nodes: list[dict[str, Any]] = json.loads(jtree.toJSON())
-    for raw, node in zip(nodes, parse_plan(jtree.toJSON()).walk(), strict=True):
-        if is_incomplete(node):
-            complete(node, jexpression(jtree, node.path))
-            raw.update(_printable(node))
+    jplan = spark.sql(f"select {sql} as x, i as unused from t")._jdf.queryExecution().optimizedPlan()
+    root = parse_plan(jplan.toJSON())
+    complete(root, read_details(spark._jvm, jplan))
+    nodes: list[dict[str, Any]] = json.loads(jplan.projectList().apply(0).toJSON())
+    for raw, node in zip(nodes, root["projectList"][0].walk(), strict=True):
+        raw.update((key, value) for key, value in node.fields.items() if not isinstance(value, Node | tuple))
     return nodes
-
-
-def _printable(node: Node) -> dict[str, Any]:
-    return {
-        key: {"hex": value.hex()} if isinstance(value, bytes) else value
-        for key, value in node.fields.items()
-        if not isinstance(value, Node | tuple)
-    }
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from sundog.expr.printing import render
 from sundog.expr.raising import can_raise
 from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm_fields import complete, is_incomplete
+from sundog.front.jvm_details import complete, read_details
 from sundog.front.spark_errors import to_spark_exception
 from sundog.front.time_zones import java_zone
 from sundog.types import TIMESTAMP, arrow_type
@@ -73,19 +73,11 @@ def table(spark: Any, batch: pa.RecordBatch, folder: Path) -> Any:
     return spark.read.parquet(str(path))
 
 
-def optimized(df: Any) -> tuple[Node, Any]:
+def optimized(spark: Any, df: Any) -> Node:
     jplan = df._jdf.queryExecution().optimizedPlan()
-    return parse_plan(jplan.toJSON()), jplan
-
-
-def completed(tree: Node, jtree: Any) -> Node:
-    for node in tree.walk():
-        if is_incomplete(node):
-            jexpr = jtree
-            for index in node.path:
-                jexpr = jexpr.children().apply(index)
-            complete(node, jexpr)
-    return tree
+    root = parse_plan(jplan.toJSON())
+    complete(root, read_details(spark._jvm, jplan))
+    return root
 
 
 def scope_over(spark: Any, relation: Node) -> Scope:
@@ -101,14 +93,13 @@ def internal(batch: pa.RecordBatch, relation: Node) -> pa.RecordBatch:
 
 def projection(spark: Any, df: Any, batch: pa.RecordBatch) -> tuple[list[Expr], pa.RecordBatch]:
     """What sundog makes of `df`, a projection of a Parquet file."""
-    plan, jplan = optimized(df)
+    plan = optimized(spark, df)
     relation = plan if plan.name == "LogicalRelation" else plan.child
     assert relation.name == "LogicalRelation"
     scope = scope_over(spark, relation)
     if plan is relation:
         return [scope.column(attribute) for attribute in relation["output"]], internal(batch, relation)
-    trees = [completed(tree, jplan.projectList().apply(i)) for i, tree in enumerate(plan["projectList"])]
-    return [translate(tree, scope) for tree in trees], internal(batch, relation)
+    return [translate(tree, scope) for tree in plan["projectList"]], internal(batch, relation)
 
 
 def assert_same(ours: pa.Array, sparks: pa.ChunkedArray, what: str) -> None:
@@ -200,12 +191,13 @@ def test_filters(spark: Any, tmp_path_factory: Any, batch: pa.RecordBatch, seed:
         for _ in range(4):
             sql = expression(random, "boolean", 3)
             filtered = df.where(sql).select("id")
-            plan, jplan = optimized(filtered)
+            plan = optimized(spark, filtered)
             if plan.name != "Project" or plan.child.name != "Filter":  # Catalyst found it to be constant
                 continue
             relation = plan.child.child
-            condition = completed(plan.child["condition"], jplan.child().condition())
-            mask = predicate_mask(translate(condition, scope_over(spark, relation)), internal(batch, relation))
+            mask = predicate_mask(
+                translate(plan.child["condition"], scope_over(spark, relation)), internal(batch, relation)
+            )
             assert np.flatnonzero(mask).tolist() == sorted(filtered.toArrow()["id"].to_pylist()), sql
 
 

@@ -101,13 +101,6 @@ class Zone:
         """`to_instant` of a single time."""
         return int(self.to_instant(np.array([local], np.int64))[0])
 
-    def is_shown_twice(self, local: int) -> bool:
-        """Whether a clock shows this local time twice, so that it does not tell the instant."""
-        times = np.array([local], np.int64)
-        first = self.to_instant(times)
-        later = self.offsets_at(first + DAY_SECONDS)
-        return bool((self.to_instant(times, later) != first).any())
-
 
 UTC = Zone("UTC")
 

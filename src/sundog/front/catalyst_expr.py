@@ -163,7 +163,7 @@ def _same_type(node: Node, exprs: Sequence[Expr]) -> pa.DataType:
 
 
 def _mode(node: Node, key: str) -> EvalMode:
-    """The evaluation mode that `jvm_fields.complete` has filled in."""
+    """The evaluation mode that `jvm_details.complete` has filled in."""
     value = node.get(key)
     if value not in ("ANSI", "LEGACY", "TRY"):
         raise Declined.because(Code.PLAN_VERSION, f"{node.name} has the unknown evaluation mode {value!r}", node.name)
@@ -204,7 +204,7 @@ def _attribute(node: Node, scope: Scope) -> Expr:
 
 def _literal(node: Node, scope: Scope) -> Expr:
     dtype = type_of(node["dataType"], "Literal")
-    return Literal(literal_value(node["value"], dtype, scope.rules_of(scope.zone)), dtype)
+    return Literal(literal_value(node, dtype), dtype)
 
 
 def _wrapper(node: Node, scope: Scope) -> Expr:

@@ -4,18 +4,23 @@ The JSON of a plan is a list of nodes in pre-order; each says how many children 
 is again such a list (one tree), a list of such lists (several trees) or, in Expand, a list of those. Fields that point at children are indexes,
 which the tree replaces. Unknown classes and fields are kept as they are: whoever reads the tree decides.
 
-What the JSON leaves out (`"evalContext": null`, `"relation": null`) is filled in by `front/jvm.py`, which walks the
-JVM's tree by the same `path`.
+What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm_details.py`.
+
+Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node's place is a
+link to its parent's, of which `path` makes a tuple for the few that are asked.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sundog.support import Code, Declined
+
+Place = tuple[Any, int] | None
+"""Where a node is in its tree: its parent's place and its index among the children; None for the root."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Node:
     name: str
     fields: dict[str, Any]
     children: tuple[Node, ...] = ()
-    path: tuple[int, ...] = field(default=(), compare=False)
+    place: Place = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, key: str) -> Any:
         """A field: a Node where it holds one tree, a tuple of Nodes where it holds several, else the raw value."""
@@ -47,28 +52,44 @@ class Node:
             raise Declined.because(Code.PLAN_VERSION, f"{self.name} has {len(self.children)} children", self.name)
         return self.children[index]
 
+    @property
+    def path(self) -> tuple[int, ...]:
+        """The child indexes that lead from the root of the tree to this node."""
+        indexes = []
+        place = self.place
+        while place is not None:
+            place, index = place
+            indexes.append(index)
+        return tuple(reversed(indexes))
+
     def walk(self) -> Iterator[Node]:
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        """The node and everything below it, parents first."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
 
     def trees(self) -> Iterator[Node]:
-        """The expression trees that this plan node holds in its fields."""
-        for _, _, tree in self.placed_trees():
-            yield tree
-
-    def placed_trees(self) -> Iterator[tuple[str, tuple[int, ...], Node]]:
-        """The same with where they are: field, and index in it (two where the field holds lists of lists)."""
-        for name, value in self.fields.items():
-            yield from ((name, place, tree) for place, tree in _placed(value))
+        """The expression trees that this plan node holds in its fields, in the order of the JSON."""
+        for value in self.fields.values():
+            yield from _trees_in(value)
 
 
-def _placed(value: Any) -> Iterator[tuple[tuple[int, ...], Node]]:
+def _trees_in(value: Any) -> Iterator[Node]:
     if isinstance(value, Node):
-        yield (), value
+        yield value
     elif isinstance(value, tuple):
-        for index, item in enumerate(value):
-            yield from (((index, *place), tree) for place, tree in _placed(item))
+        for item in value:
+            yield from _trees_in(item)
+
+
+def place_of(path: Sequence[int]) -> Place:
+    """The inverse of `Node.path`."""
+    place: Place = None
+    for index in path:
+        place = (place, index)
+    return place
 
 
 def parse_plan(text: str) -> Node:
@@ -86,25 +107,41 @@ def _is_tree(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "num-children" in value[0]
 
 
+@dataclass
+class _Open:
+    """A node whose children are still being read."""
+
+    raw: dict[str, Any]
+    place: Place
+    missing: int
+    children: list[Node] = field(default_factory=list)
+
+
 def _parse_tree(nodes: list[dict[str, Any]]) -> Node:
-    root, used = _parse_node(nodes, 0, ())
-    if used != len(nodes):
-        raise Declined.because(Code.PLAN_VERSION, f"{len(nodes) - used} nodes of the plan's JSON belong to no parent")
+    unfinished: list[_Open] = []
+    for number, raw in enumerate(nodes):
+        above = unfinished[-1] if unfinished else None
+        place = None if above is None else (above.place, len(above.children))
+        unfinished.append(_Open(raw, place, int(raw["num-children"])))
+        while unfinished[-1].missing == 0:
+            node = _finished(unfinished.pop())
+            if not unfinished:
+                return _only(node, len(nodes) - number - 1)
+            unfinished[-1].children.append(node)
+            unfinished[-1].missing -= 1
+    raise Declined.because(Code.PLAN_VERSION, "the plan's JSON ends in the middle of a tree")
+
+
+def _finished(entry: _Open) -> Node:
+    values = {key: _parse_value(value) for key, value in entry.raw.items() if key not in ("class", "num-children")}
+    name = str(entry.raw["class"]).rsplit(".", 1)[-1].rstrip("$")
+    return Node(name, values, tuple(entry.children), entry.place)
+
+
+def _only(root: Node, left: int) -> Node:
+    if left:
+        raise Declined.because(Code.PLAN_VERSION, f"{left} nodes of the plan's JSON belong to no parent")
     return root
-
-
-def _parse_node(nodes: list[dict[str, Any]], index: int, path: tuple[int, ...]) -> tuple[Node, int]:
-    if index >= len(nodes):
-        raise Declined.because(Code.PLAN_VERSION, "the plan's JSON ends in the middle of a tree")
-    raw = nodes[index]
-    children = []
-    index += 1
-    for number in range(int(raw["num-children"])):
-        child, index = _parse_node(nodes, index, (*path, number))
-        children.append(child)
-    values = {key: _parse_value(value) for key, value in raw.items() if key not in ("class", "num-children")}
-    name = str(raw["class"]).rsplit(".", 1)[-1].rstrip("$")
-    return Node(name, values, tuple(children), path), index
 
 
 def _parse_value(value: Any) -> Any:

@@ -1,69 +1,81 @@
-"""Constants of Catalyst's JSON -> Python values that `pa.scalar(value, dtype)` takes.
+"""Catalyst's internal values -> Python values that `pa.scalar(value, dtype)` takes.
 
-Catalyst prints a constant as `Literal.toString` does: dates and timestamps as text (timestamps in the session's zone),
-TIMESTAMP_NTZ and intervals as integers, binaries not at all. Members of an IN set are printed as Catalyst's internal
-values instead, where dates and timestamps are integers too. Temporal values come out as integers: days, microseconds.
+A constant is read from Catalyst's object, never from a printed text. `jvm_details.py` brings its internal value as JSON
+that says it exactly: dates as days, timestamps and day-time intervals as microseconds, year-month intervals as months,
+strings and binaries as bytes in base64, floats as their bits, decimals as digits with their scale. Temporal values stay
+integers here.
 """
 
 from __future__ import annotations
 
-import re
+import base64
+import struct
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from sundog.expr.zones import DAY_SECONDS, Zone, day_number
+from sundog.front.catalyst_json import Node
 from sundog.support import Code, Declined
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 
-_DATE = r"([+-]?\d{4,})-(\d\d)-(\d\d)"
-_DATE_TEXT = re.compile(_DATE)
-_TIMESTAMP_TEXT = re.compile(_DATE + r" (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
-
-def literal_value(value: Any, dtype: pa.DataType, zone: Zone | None) -> Any:
-    """The value of a `Literal` node; None is NULL. `zone` is the session's, in which timestamps are printed."""
-    if value is None:
-        return None
-    if pa.types.is_date32(dtype):
-        return _days(str(value))
-    if dtype == TIMESTAMP:
-        return _instant(str(value), zone)
-    return internal_value(value, dtype)
+def literal_value(literal: Node, dtype: pa.DataType) -> Any:
+    """The value of a `Literal` node; None is NULL."""
+    return internal_value(literal["internal"], dtype)
 
 
 def internal_value(value: Any, dtype: pa.DataType) -> Any:
-    """The same for a value as Catalyst holds it inside: days and microseconds as integers."""
+    """The Python value of an internal value of type `dtype`."""
     if value is None:
         return None
-    if pa.types.is_binary(dtype):
-        if not isinstance(value, bytes):
-            raise Declined.because(Code.PLAN_VERSION, "the bytes of a binary constant are not in the plan", "Literal")
-        return value
-    text = str(value)
     try:
-        if pa.types.is_boolean(dtype):
-            return {"true": True, "false": False}[text]
-        if pa.types.is_integer(dtype) or pa.types.is_date32(dtype):
-            return int(text)
-        if dtype in (TIMESTAMP, TIMESTAMP_NTZ, DAY_TIME_INTERVAL):
-            return int(text)
-        if pa.types.is_float32(dtype):
-            return pa.scalar(float(text), dtype).as_py()
-        if pa.types.is_float64(dtype):
-            return float(text)
-        if pa.types.is_decimal(dtype):
-            return _decimal(text, dtype)
-        if pa.types.is_string(dtype):
-            return text
-    except (ValueError, KeyError, ArithmeticError) as problem:
-        raise _unreadable(text, dtype) from problem
-    raise _unreadable(text, dtype)
+        return _read(value, dtype)
+    except (ValueError, TypeError, ArithmeticError, struct.error) as problem:
+        raise _unreadable(value, dtype) from problem
 
 
-def _unreadable(text: str, dtype: pa.DataType) -> Declined:
-    return Declined.because(Code.PLAN_VERSION, f"the constant {text[:40]!r} of type {dtype} cannot be read", "Literal")
+def _read(value: Any, dtype: pa.DataType) -> Any:
+    if pa.types.is_boolean(dtype):
+        return _of_kind(value, bool)
+    if pa.types.is_string(dtype):
+        return _text(base64.b64decode(_of_kind(value, str), validate=True))
+    if pa.types.is_binary(dtype):
+        return base64.b64decode(_of_kind(value, str), validate=True)
+    if pa.types.is_decimal(dtype):
+        return _decimal(_of_kind(value, str), dtype)
+    number: int = _of_kind(value, int)
+    if pa.types.is_float32(dtype):
+        return struct.unpack("<f", struct.pack("<i", number))[0]
+    if pa.types.is_float64(dtype):
+        return struct.unpack("<d", struct.pack("<q", number))[0]
+    if (
+        pa.types.is_integer(dtype)
+        or pa.types.is_date32(dtype)
+        or dtype in (TIMESTAMP, TIMESTAMP_NTZ, DAY_TIME_INTERVAL)
+    ):
+        return number
+    raise ValueError(dtype)
+
+
+def _of_kind(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise ValueError(value)
+    return value
+
+
+def _text(content: bytes) -> str:
+    """Spark compares strings by their bytes, whatever they are. Arrow's strings are UTF-8."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as problem:
+        sentence = f"the string constant {content[:20]!r} is not valid UTF-8"
+        raise Declined.because(Code.UNKNOWN_EXPRESSION, sentence, "Literal") from problem
+
+
+def _unreadable(value: Any, dtype: pa.DataType) -> Declined:
+    shown = f"the constant {str(value)[:40]!r} of type {dtype} cannot be read"
+    return Declined.because(Code.PLAN_VERSION, shown, "Literal")
 
 
 def _decimal(text: str, dtype: pa.DataType) -> Decimal:
@@ -75,27 +87,3 @@ def _decimal(text: str, dtype: pa.DataType) -> Decimal:
     if len(digits) > dtype.precision and any(digits[: len(digits) - dtype.precision]):
         raise ValueError(text)
     return Decimal((sign, digits, -dtype.scale))
-
-
-def _days(text: str) -> int:
-    match = _DATE_TEXT.fullmatch(text)
-    if match is None:
-        raise _unreadable(text, pa.date32())
-    return day_number(*map(int, match.groups()))
-
-
-def _instant(text: str, zone: Zone | None) -> int:
-    match = _TIMESTAMP_TEXT.fullmatch(text)
-    if match is None:
-        raise _unreadable(text, TIMESTAMP)
-    if zone is None:
-        raise Declined.because(Code.UNKNOWN_EXPRESSION, "the rules of the session's time zone are not known", "Literal")
-    year, month, day, hour, minute, second = map(int, match.groups()[:6])
-    local = day_number(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second
-    if zone.is_shown_twice(local):
-        raise Declined.because(
-            Code.UNKNOWN_EXPRESSION,
-            f"clocks in {zone.name} showed {text} twice, so the constant is ambiguous",
-            "Literal",
-        )
-    return zone.instant_of(local) * 1_000_000 + int((match[7] or "").ljust(6, "0"))

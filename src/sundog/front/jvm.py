@@ -1,7 +1,7 @@
-"""Catalyst's plan from the JVM: one call for the tree, and a few more for what the tree's JSON leaves out.
+"""Catalyst's plan from the JVM: one call for the tree, and one for what the tree's JSON leaves out or only prints.
 
 `toJSON` gives the whole optimised plan in one py4j call (a call costs about 80 µs, so walking the tree object by object
-would not do). What the JSON leaves out of some expressions is looked up one by one (`jvm_fields.py`).
+would not do), `jvm_details.py` the constants and the modes of its expressions.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm_fields import complete, is_incomplete
+from sundog.front.catalyst_json import parse_plan
+from sundog.front.jvm_details import complete, read_details
 from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import plan_json
 from sundog.front.repeated_columns import names_of_places
@@ -30,8 +30,7 @@ class CatalystPlan:
         _refuse_hopeless(jvm, jplan)
         self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
         self.root = parse_plan(plan_json(jvm, jplan))
-        for node in self.root.walk():
-            self._complete_expressions(node)
+        complete(self.root, read_details(jvm, jplan))
 
     @classmethod
     def of(cls, jvm: Any, jdf: Any) -> CatalystPlan:
@@ -39,19 +38,12 @@ class CatalystPlan:
 
     def jnode(self, path: tuple[int, ...]) -> Any:
         """The JVM's plan node at a path of child indexes."""
-        if path not in self._jnodes:
-            self._jnodes[path] = self.jnode(path[:-1]).children().apply(path[-1])
+        known = len(path)
+        while path[:known] not in self._jnodes:
+            known -= 1
+        for length in range(known, len(path)):
+            self._jnodes[path[: length + 1]] = self._jnodes[path[:length]].children().apply(path[length])
         return self._jnodes[path]
-
-    def _complete_expressions(self, node: Node) -> None:
-        for field, place, tree in node.placed_trees():
-            incomplete = [expr for expr in tree.walk() if is_incomplete(expr)]
-            if incomplete:
-                jtree = getattr(self.jnode(node.path), field)()
-                for index in place:
-                    jtree = jtree.apply(index)
-                for expr in incomplete:
-                    complete(expr, jexpression(jtree, expr.path))
 
 
 def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:

@@ -7,11 +7,20 @@ result is sent, in pieces (see `large_text.py` for why in pieces).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sundog.front.jvm_objects import object_mapper, once_per_jvm
 from sundog.front.large_text import joined_pieces, pattern_of_pieces
+
+_PRIMITIVES = {
+    "boolean": "Boolean",
+    "char": "Character",
+    "double": "Double",
+    "float": "Float",
+    "int": "Integer",
+    "long": "Long",
+}
 
 
 class Methods:
@@ -28,7 +37,7 @@ class Methods:
         self._objects = self._class_of("[Ljava.lang.Object;")
 
     def virtual(self, owner: str, name: str, returns: str, *parameters: str) -> Any:
-        """The method `name` of class `owner`; types are class names, `long` for the primitive."""
+        """The method `name` of class `owner`; types are class names, `long` and the like for primitives."""
         return self._lookup.findVirtual(self._type(owner), name, self._method_type(returns, parameters))
 
     def static(self, owner: str, name: str, returns: str, *parameters: str) -> Any:
@@ -75,11 +84,24 @@ class Methods:
     def identity(self, of: str) -> Any:
         return self._handles.identity(self._type(of))
 
-    def function(self, handle: Any) -> Any:
-        """The handle as a `java.util.function.Function`."""
-        return self._invoke.MethodHandleProxies.asInterfaceInstance(
-            self._class_of("java.util.function.Function"), handle
-        )
+    def by_class(self, handles: Mapping[str, Any], otherwise: Any) -> Any:
+        """From any object to what the handle of the first class makes of it that it is an instance of."""
+        result = self._generic(otherwise)
+        for name, handle in reversed(list(handles.items())):
+            is_instance = self._lookup.bind(
+                self._type(name), "isInstance", self._method_type("boolean", ("java.lang.Object",))
+            )
+            result = self._handles.guardWithTest(is_instance, self._generic(handle), result)
+        return result
+
+    def unless_null(self, handle: Any) -> Any:
+        """The handle, with null for null."""
+        is_null = self.static("java.util.Objects", "isNull", "boolean", "java.lang.Object")
+        return self._handles.guardWithTest(is_null, self._handles.identity(self.object), self._generic(handle))
+
+    def function(self, handle: Any, interface: str = "java.util.function.Function") -> Any:
+        """The handle as an object of an interface with one abstract method, such as Scala's Function1."""
+        return self._invoke.MethodHandleProxies.asInterfaceInstance(self._class_of(interface), handle)
 
     def json_pieces(self, handle: Any) -> Any:
         """A function to the matcher over the JSON of what the handle returns, for `text_of`."""
@@ -109,8 +131,12 @@ class Methods:
             made = made.insertParameterTypes(index, self._array_of("java.lang.Class", [self._type(parameter)]))
         return made
 
+    def _generic(self, handle: Any) -> Any:
+        return handle.asType(self._invoke.MethodType.genericMethodType(1))
+
     def _type(self, name: str) -> Any:
-        return self._jvm.java.lang.Long.TYPE if name == "long" else self._class_of(name)
+        boxed = _PRIMITIVES.get(name)
+        return self._class_of(name) if boxed is None else getattr(self._jvm.java.lang, boxed).TYPE
 
 
 @once_per_jvm

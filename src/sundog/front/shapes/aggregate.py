@@ -194,7 +194,7 @@ class _Reader:
             call = self._call(tree, name or f"agg{len(self.calls)}#{self.tag}")
         except Declined as declined:
             self._decline(*declined.reasons)
-            return Node("Literal", {"value": None, "dataType": "void"})
+            return Node("Literal", {"internal": None, "dataType": "void"})
         known = next((other for other in self.calls if replace(other, name=call.name) == call), None)
         if known is None:
             self.calls.append(call)
@@ -234,18 +234,18 @@ def _grouping_bit(tree: Node) -> Node:
             ("BitwiseAnd", _),
             ("ShiftRight", _),
             ("AttributeReference", {"name": "spark_grouping_id"}),
-            ("Literal", {"value": places}),
-            ("Literal", {"value": "1"}),
-        ]:
+            ("Literal", {"internal": int(places)}),
+            ("Literal", {"internal": 1}),
+        ] if 0 <= places < 63:
             attribute = tree.child_at(0).child_at(0)
-            shifted = Node("IntegralDivide", {"evalContext": "LEGACY"}, (attribute, _long(2 ** int(places))))
+            shifted = Node("IntegralDivide", {"evalContext": "LEGACY"}, (attribute, _long(2**places)))
             return Node("Remainder", {"evalContext": "LEGACY"}, (shifted, _long(2)))
         case _:
             return tree
 
 
 def _long(value: int) -> Node:
-    return Node("Literal", {"value": str(value), "dataType": "long"})
+    return Node("Literal", {"internal": value, "dataType": "long"})
 
 
 def _counted(args: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from sundog.front.catalyst_json import Node
+from sundog.front.catalyst_literals import literal_value
 from sundog.support import Code, Declined
 
 
@@ -57,4 +60,7 @@ def match_limit(node: Node) -> LimitShape | None:
 def _constant(expression: Node) -> int:
     if expression.name != "Literal" or expression["dataType"] != "integer":
         raise Declined.because(Code.UNKNOWN_EXPRESSION, "LIMIT and OFFSET must be constants", "Limit")
-    return int(expression["value"])
+    value: int | None = literal_value(expression, pa.int32())
+    if value is None:
+        raise Declined.because(Code.PLAN_VERSION, "LIMIT or OFFSET is NULL", "Limit")
+    return value

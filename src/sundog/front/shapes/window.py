@@ -27,7 +27,7 @@ from sundog.expr.nodes import Column, Expr, Literal
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_expr import Scope, translate, type_of
 from sundog.front.catalyst_json import Node, object_name
-from sundog.front.catalyst_literals import internal_value
+from sundog.front.catalyst_literals import internal_value, literal_value
 from sundog.front.relation import internal_name
 from sundog.plan.logical import LogicalPlan, Project, Window
 from sundog.support import Code, Declined, Reason
@@ -130,7 +130,7 @@ class _Reader:
             return replace(tree, children=tuple(self._without_calls(child, number) for child in tree.children))
         column = self._column(tree, f"#window{len(self.calls)}#{number}")
         if not isinstance(column, Column):
-            return Node("Literal", {"value": None, "dataType": "void"})
+            return Node("Literal", {"internal": None, "dataType": "void"})
         name = column.name.rpartition("#")[0]
         fields = {"name": name, "exprId": {"id": number}, "dataType": spark_json(column.dtype), "metadata": {}}
         return Node("AttributeReference", fields)
@@ -221,13 +221,13 @@ class _Reader:
     def _bound(self, node: Node, units: str) -> Bound:
         if node.name in _BOUNDS:
             return Bound(_BOUNDS[node.name])
-        if node.name != "Literal" or node["value"] is None:
+        if node.name != "Literal" or node["internal"] is None:
             raise Declined.because(Code.FRAME, "a frame's bound is not a constant", node.name)
         if units == "rows":
-            return Bound(BoundKind.OFFSET, internal_value(node["value"], pa.int32()))
+            return Bound(BoundKind.OFFSET, literal_value(node, pa.int32()))
         if len(self.order_by) != 1:
             raise Declined.because(Code.PLAN_VERSION, "a RANGE offset over several order keys", "Window")
-        return self._range_bound(node["value"], node["dataType"], self.order_by[0].expr.dtype)
+        return self._range_bound(node["internal"], node["dataType"], self.order_by[0].expr.dtype)
 
     def _range_bound(self, value: Any, spark_type: Any, key: pa.DataType) -> Bound:
         text = str(spark_type)
@@ -288,7 +288,7 @@ def _narrow_average(tree: Node) -> Node | None:
         return None
     fits = source.precision + 4 <= 15 and (target.precision, target.scale) == (source.precision + 4, source.scale + 4)
     power = divisor.name == "Literal" and divisor.get("dataType") == "double"
-    if not fits or not power or internal_value(divisor.get("value"), pa.float64()) != 10.0**source.scale:
+    if not fits or not power or literal_value(divisor, pa.float64()) != 10.0**source.scale:
         return None
     return window
 

@@ -1,0 +1,163 @@
+"""What Catalyst's JSON leaves out of expressions, or prints as text, read from the JVM's objects: one call for a plan.
+
+`toJSON` writes `null` for everything that is neither a tree nor a plain value, and constants as text: timestamps in the
+zone of whichever session is active in the thread that asks, strings with U+FFFD for what is not UTF-8. So constants and
+the fields below are taken from the objects themselves and written into the parsed tree:
+
+    Literal         internal      Catalyst's internal value, see `catalyst_literals.py`
+    InSet           hset          a list of internal values
+    Cast, Average   evalMode      "ANSI", "LEGACY" or "TRY"; for Average also dataType, the result type as JSON
+    Add, Sum, ...   evalContext   the same three, with dataType
+    Like            escapeChar    one character
+
+One call, whatever the size of the plan: a function made of method handles goes through the plan inside the JVM,
+
+    plan.map(node => node.expressions.flatMap(tree => tree.map(expression => [class, detail])))
+
+and Jackson writes the result. Expressions stand in the order of the JSON, both in pre-order. Their classes say so: where
+they do not match, as with a node that holds expressions the JSON does not show, that node's expressions are left
+incomplete, and whoever needs what is missing declines.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sundog.front.catalyst_json import Node
+from sundog.front.jvm_functions import Methods, methods, text_of
+from sundog.front.jvm_objects import once_per_jvm
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_EVAL_CONTEXT = "org.apache.spark.sql.catalyst.expressions.NumericEvalContext"
+_EVAL_MODE = "scala.Enumeration$Value"
+_DATA_TYPE = "org.apache.spark.sql.types.DataType"
+_SEQ = "scala.collection.immutable.Seq"
+_OBJECT, _STRING = "java.lang.Object", "java.lang.String"
+_TREE_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+_WITH_EVAL_CONTEXT = ("BinaryArithmetic", "aggregate.Sum")
+
+Details = list[list[Any]]
+
+
+def read_details(jvm: Any, jplan: Any) -> Details:
+    """For each node of the plan, for each of its expressions: its class, or [class, detail]."""
+    details: Details = json.loads(text_of(_details_function(jvm), jplan))
+    return details
+
+
+def complete(root: Node, details: Details) -> None:
+    """Write the details into the expressions of the plan `root`, where they belong to each other."""
+    for node, entries in zip(root.walk(), details, strict=False):
+        expressions = [expression for tree in node.trees() for expression in tree.walk()]
+        if [e.name for e in expressions] != [_class_of(entry) for entry in entries]:
+            continue
+        for expression, entry in zip(expressions, entries, strict=True):
+            if isinstance(entry, list):
+                _complete(expression, entry[1])
+
+
+def _class_of(entry: Any) -> str:
+    name: str = entry[0] if isinstance(entry, list) else entry
+    return name.rsplit(".", 1)[-1].rstrip("$")
+
+
+def _complete(expression: Node, detail: Any) -> None:
+    fields = expression.fields
+    match expression.name:
+        case "Literal":
+            fields["internal"] = detail
+        case "InSet":
+            fields["hset"] = detail
+        case "Cast":
+            fields["evalMode"] = detail
+        case "Like":
+            fields["escapeChar"] = detail
+        case "Average":
+            fields["evalMode"], fields["dataType"] = detail[0], json.loads(detail[1])
+        case _:
+            fields["evalContext"], fields["dataType"] = detail[0], json.loads(detail[1])
+
+
+@once_per_jvm
+def _details_function(jvm: Any) -> Any:
+    """Plan -> a matcher of the pieces of the JSON of its details."""
+    made = methods(jvm)
+    as_list = made.static("scala.jdk.javaapi.CollectionConverters", "asJava", "java.util.List", "scala.collection.Seq")
+    of_tree = _for_each(made, _TREE_NODE, "map", _SEQ, _of_expression(made, as_list))
+    of_node = made.chain(
+        made.virtual("org.apache.spark.sql.catalyst.plans.QueryPlan", "expressions", _SEQ),
+        _for_each(made, _SEQ, "flatMap", _OBJECT, of_tree),
+        as_list,
+    )
+    return made.json_pieces(made.chain(_for_each(made, _TREE_NODE, "map", _SEQ, of_node), as_list))
+
+
+def _for_each(made: Methods, owner: str, method: str, returns: str, handle: Any) -> Any:
+    """`collection -> collection.method(handle)`, with the handle as Scala's function."""
+    function = made.function(made.by_class({}, handle), "scala.Function1")
+    return made.bind_last(made.virtual(owner, method, returns, "scala.Function1"), function)
+
+
+def _of_expression(made: Methods, as_list: Any) -> Any:
+    """Expression -> its class, or [class, detail] for those that have one."""
+    name = _class_name(made)
+    text = made.virtual(_OBJECT, "toString", _STRING)
+    internal = _internal_value(made)
+    average = _EXPRESSIONS + "aggregate.Average"
+    details = {
+        _EXPRESSIONS + "Literal": made.chain(made.virtual(_EXPRESSIONS + "Literal", "value", _OBJECT), internal),
+        _EXPRESSIONS + "InSet": made.chain(
+            made.virtual(_EXPRESSIONS + "InSet", "hset", "scala.collection.immutable.Set"),
+            made.virtual("scala.collection.IterableOnceOps", "toSeq", _SEQ),
+            _for_each(made, _SEQ, "map", _OBJECT, internal),
+            as_list,
+        ),
+        _EXPRESSIONS + "Cast": made.chain(made.virtual(_EXPRESSIONS + "Cast", "evalMode", _EVAL_MODE), text),
+        _EXPRESSIONS + "Like": made.virtual(_EXPRESSIONS + "Like", "escapeChar", "char"),
+        average: _with_type(made, made.chain(made.virtual(average, "evalMode", _EVAL_MODE), text)),
+    }
+    for owner in (_EXPRESSIONS + each for each in _WITH_EVAL_CONTEXT):
+        context = made.virtual(owner, "evalContext", _EVAL_CONTEXT)
+        mode = made.chain(context, made.virtual(_EVAL_CONTEXT, "evalMode", _EVAL_MODE), text)
+        details[owner] = _with_type(made, mode)
+    return made.by_class({owner: _both(made, name, detail) for owner, detail in details.items()}, name)
+
+
+def _with_type(made: Methods, detail: Any) -> Any:
+    data_type = made.virtual(_EXPRESSIONS + "Expression", "dataType", _DATA_TYPE)
+    return _both(made, detail, made.chain(data_type, made.virtual(_DATA_TYPE, "json", _STRING)))
+
+
+def _both(made: Methods, first: Any, second: Any) -> Any:
+    return made.all_of([made.by_class({}, first), made.by_class({}, second)])
+
+
+def _internal_value(made: Methods) -> Any:
+    """Catalyst's internal value -> what Jackson writes exactly: bytes in base64, floats as their bits, decimals as text.
+
+    Of a value of any other class only the class is written: nothing here computes with it.
+    """
+    itself = made.identity(_OBJECT)
+    decimal, text = "org.apache.spark.sql.types.Decimal", "org.apache.spark.unsafe.types.UTF8String"
+    return made.by_class(
+        {
+            text: made.virtual(text, "getBytes", "[B"),
+            decimal: made.chain(
+                made.virtual(decimal, "toJavaBigDecimal", "java.math.BigDecimal"),
+                made.virtual(_OBJECT, "toString", _STRING),
+            ),
+            "java.lang.Double": made.static("java.lang.Double", "doubleToRawLongBits", "long", "double"),
+            "java.lang.Float": made.static("java.lang.Float", "floatToRawIntBits", "int", "float"),
+            "java.lang.Number": itself,
+            "java.lang.Boolean": itself,
+            "[B": itself,
+        },
+        made.unless_null(_class_name(made)),
+    )
+
+
+def _class_name(made: Methods) -> Any:
+    return made.chain(
+        made.virtual(_OBJECT, "getClass", "java.lang.Class"), made.virtual("java.lang.Class", "getName", _STRING)
+    )
