@@ -46,6 +46,7 @@ class Code(Enum):
         "A write that Spark checks and runs itself: it reads its own target, or is of a form that sundog does not know."
     )
     CANCELLED = "The user cancelled the action, which ended with Spark's error and was not started again."
+    TOO_LARGE = "More bytes of strings come together than one Arrow array can hold (2 GiB)."
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
 

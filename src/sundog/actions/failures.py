@@ -29,6 +29,7 @@ from sundog.front.spark_errors import to_spark_exception
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.run import Run
 from sundog.runtime.cancel import ActionCancelled
+from sundog.runtime.limits import limit_met
 from sundog.runtime.worker_errors import unwrap_worker_error
 from sundog.support import Code, Declined, Reason
 
@@ -85,6 +86,7 @@ class Failure:
 def classify(error: Exception) -> Failure:
     """Judge an error that was met while sundog planned, ran or handed over a query."""
     cause = unwrap_worker_error(error)
+    cause = limit_met(cause) or cause
     return Failure(_outcome(cause), error, cause)
 
 

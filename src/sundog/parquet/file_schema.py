@@ -27,7 +27,7 @@ would have to be rebased, or Spark would refuse it, the query is left to Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -269,16 +269,24 @@ def _one_array(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> pa.A
         return stored.chunk(0)
     if pa.types.is_dictionary(stored.type):
         stored = stored.unify_dictionaries()
-    combined = stored.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):  # what does not fit one array of 32-bit offsets stays in chunks
+    combined = _fitting(stored.combine_chunks, source, path)
+    if isinstance(combined, pa.ChunkedArray):  # what does not fit one array of 32-bit offsets may stay in chunks
         raise TooLargeForOneArray(path, f"column {source.name} has too many bytes for one array")
     return combined
+
+
+def _fitting(make: Callable[[], pa.Array], source: ColumnSource, path: str) -> pa.Array:
+    """An array that Arrow refuses to make if its strings take more than 32-bit offsets can tell."""
+    try:
+        return make()
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as problem:
+        raise TooLargeForOneArray(path, f"column {source.name} has too many bytes for one array") from problem
 
 
 def _cast(array: pa.Array, source: ColumnSource, path: str) -> pa.Array:
     """Arrow's type differs from ours by the file's embedded Arrow schema (large_string, a time zone) or by widening."""
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = _fitting(array.dictionary_decode, source, path)
     if source.reading is Reading.INT96 or pa.types.is_duration(array.type) or pa.types.is_duration(source.dtype):
         return array.view(source.dtype)
     if source.reading is Reading.UNSIGNED and pa.types.is_decimal(source.dtype):

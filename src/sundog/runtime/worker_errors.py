@@ -31,6 +31,7 @@ from typing import Any
 from sundog.errors import InternalError
 from sundog.expr.errors import ErrorKind, SparkQueryError
 from sundog.parquet.problems import FileProblem, FileSchemaProblem, ProblemKind, TooLargeForOneArray
+from sundog.runtime.limits import limit_met
 from sundog.support import Code, Declined, Reason
 
 _PAYLOAD = re.compile(r"sundog-error:([0-9a-f]{32}):([0-9a-f]{64}):([A-Za-z0-9+/=]*):")
@@ -157,6 +158,7 @@ _BY_NAME = {kind.__name__: form for kind, form in _FORMS.items()}
 
 def _encode(error: Exception) -> dict[str, Any]:
     """As the nearest class of the table; `InternalError` where there is none."""
+    error = limit_met(error) or error
     kind = next((kind for kind in type(error).__mro__ if kind in _FORMS), InternalError)
     stack = "".join(traceback.format_exception(error))
     return {"class": kind.__name__, "fields": _FORMS[kind].fields(error), "stack": stack}

@@ -76,8 +76,10 @@ class DistinctAggregate(Operator):
         phase = first_phase(outer, context)
         for grouped in merger.finish():
             context.check_cancelled()
-            yield from (outer.to_batch(chunk) for chunk in self._regroup(grouped.states(), phase))
-        yield from (outer.to_batch(chunk) for chunk in phase.finish())
+            for chunk in self._regroup(grouped.states(), phase):
+                yield from outer.to_batches(chunk)
+        for chunk in phase.finish():
+            yield from outer.to_batches(chunk)
 
     def _regroup(self, found: Chunk, phase: FirstPhase) -> Iterator[Chunk]:
         keys, values = found.keys[: len(self.keys)], found.keys[len(self.keys) :]

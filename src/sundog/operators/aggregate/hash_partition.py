@@ -55,8 +55,9 @@ class HashPartition(Partitioner):
     def _pieces(self, chunks: list[Chunk], context: TaskContext) -> list[tuple[int, pa.RecordBatch]]:
         with context.metrics.timed("exchange_seconds"):
             return [
-                (target, self.layout.to_exchange(piece))
+                (target, batch)
                 for target, piece in spread_chunks(self.layout, chunks, EXCHANGE_LEVEL, self.partitions)
+                for batch in self.layout.to_exchange(piece)
             ]
 
     def describe(self) -> str:

@@ -19,6 +19,7 @@ from sundog.expr.raising import can_raise
 from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, from_arrow, plain_text
 
 FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 19
+MOST_BYTES = 1 << 28  # of small batches that are joined: few rows of long strings are no small batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,17 +76,18 @@ def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...],
 def sized_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches that are neither so small that calls cost more than rows, nor larger than the caches."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
         if batch.num_rows < FEWEST_ROWS:
             waiting.append(_with_plain_strings(batch))
             rows += batch.num_rows
-            if rows < FEWEST_ROWS:
+            size += waiting[-1].nbytes
+            if rows < FEWEST_ROWS and size < MOST_BYTES:
                 continue
             batch = pa.concat_batches(waiting)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
         pieces = -(-batch.num_rows // MOST_ROWS)
         for piece in range(pieces):
             start, end = (batch.num_rows * at // pieces for at in (piece, piece + 1))

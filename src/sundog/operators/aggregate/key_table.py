@@ -14,15 +14,10 @@ import pyarrow as pa
 
 from sundog.kernels.hash_groups import assign_groups
 from sundog.kernels.strings import long_bytes, own_long_strings
+from sundog.operators.aggregate import vectors
 from sundog.operators.aggregate.group_keys import hash_words
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import (
-    LARGEST_STRING_BYTES,
-    Blocks,
-    Vector,
-    addresses,
-    is_text,
-)
+from sundog.operators.aggregate.vectors import Blocks, Ints, Vector, addresses, is_text
 
 _FIRST_SLOTS = 1 << 10
 Ids = npt.NDArray[np.int32]
@@ -100,12 +95,17 @@ class KeyTable:
 
     def _keep_strings(self, first: int, blocks: Blocks) -> None:
         """Copy the long strings of the groups from `first` on, which still lie in the blocks of their batch."""
-        new = self._words[first : self.count]
         for place, dtype in zip(self._layout.places, self._layout.dtypes, strict=True):
-            size = long_bytes(new, place.word) if is_text(dtype) else 0
-            if size > LARGEST_STRING_BYTES:
-                raise OverflowError("the strings of one batch of keys have more bytes than can be told apart")
-            if size:
-                own = pa.allocate_buffer(size)
-                own_long_strings(new, place.word, addresses(blocks), own.address, len(self._blocks))
-                self._blocks += (own,)
+            if is_text(dtype):
+                self._own_strings(self._words[first : self.count], place.word, addresses(blocks))
+
+    def _own_strings(self, words: Ints, at: int, blocks: Ints) -> None:
+        """Copy them to a block, or to several if they are more than a view can point into."""
+        size = long_bytes(words, at)
+        if size > vectors.LARGEST_STRING_BYTES and len(words) > 1:
+            for half in np.array_split(words, 2):
+                self._own_strings(half, at, blocks)
+        elif size:
+            own = pa.allocate_buffer(size)
+            own_long_strings(words, at, blocks, own.address, len(self._blocks))
+            self._blocks += (own,)

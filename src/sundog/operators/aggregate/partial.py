@@ -55,9 +55,10 @@ class PartialAggregate(Operator):
                 if self.shares > 1:
                     rows = rows.take(owned_rows(layout, rows.keys, rows.length, self.shares, context.partition))
                     rows = replace(rows, keys=[key.compact() for key in rows.keys])
-                made = [layout.to_batch(chunk) for chunk in phase.take_in(rows)]
+                made = [batch for chunk in phase.take_in(rows) for batch in layout.to_batches(chunk)]
             yield from made
-        yield from (layout.to_batch(chunk) for chunk in phase.finish())
+        for chunk in phase.finish():
+            yield from layout.to_batches(chunk)
 
     def describe(self) -> str:
         return f"PartialAggregate: {describe_calls(self.keys, self.aggregates)}"

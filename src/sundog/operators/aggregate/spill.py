@@ -35,7 +35,8 @@ class SpillFiles:
                 self._files[cut] = pa.OSFile(str(self.path(cut)), "wb")
                 self._writers[cut] = pa.ipc.new_stream(self._files[cut], self._layout.schema)
                 self._context.metrics.add("spill_count")
-            self._writers[cut].write_batch(self._layout.to_batch(piece))
+            for batch in self._layout.to_batches(piece):
+                self._writers[cut].write_batch(batch)
 
     def path(self, cut: int) -> Path:
         return self._context.scratch() / f"{self._name}-{cut}.arrow"

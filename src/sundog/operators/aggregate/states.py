@@ -12,7 +12,7 @@ run-end encoded, since those of rows that were passed on are all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.accumulators import accumulator_for
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout
-from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, is_text, storage, to_arrow
+from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, is_text, is_writable, storage, to_arrow
 
 HASH_COLUMN = "__hash"
 REPEATED_COUNT = pa.run_end_encoded(pa.int32(), pa.int64())
@@ -98,18 +98,32 @@ class StateLayout:
     def accumulators(self) -> list[Accumulator]:
         return [accumulator_for(call) for call in self.calls]
 
-    def to_batch(self, chunk: Chunk) -> pa.RecordBatch:
-        """A batch of `schema`."""
-        columns = [*chunk.keys, *(vector for states in chunk.states for vector in states)]
-        arrays = [to_arrow(vector, field.type) for vector, field in zip(columns, self.schema, strict=True)]
+    def to_batches(self, chunk: Chunk) -> list[pa.RecordBatch]:
+        """Batches of `schema`: one, or more where a column has more bytes of strings than an array can hold."""
+        return [self._to_batch(piece) for piece in self._within_limits(chunk)]
+
+    def to_exchange(self, chunk: Chunk) -> list[pa.RecordBatch]:
+        """Batches of `exchange_schema`."""
+        if not self.carries_hashes:
+            return self.to_batches(chunk)
+        return [
+            pa.RecordBatch.from_arrays(
+                [*self._to_batch(piece).columns, pa.array(piece.hashes)], schema=self.exchange_schema
+            )
+            for piece in self._within_limits(chunk)
+        ]
+
+    def _to_batch(self, chunk: Chunk) -> pa.RecordBatch:
+        arrays = [to_arrow(vector, field.type) for vector, field in zip(chunk.columns, self.schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def to_exchange(self, chunk: Chunk) -> pa.RecordBatch:
-        """A batch of `exchange_schema`."""
-        batch = self.to_batch(chunk)
-        if not self.carries_hashes:
-            return batch
-        return pa.RecordBatch.from_arrays([*batch.columns, pa.array(chunk.hashes)], schema=self.exchange_schema)
+    def _within_limits(self, chunk: Chunk) -> Iterator[Chunk]:
+        if self.in_process or chunk.length <= 1 or is_writable(chunk.columns):
+            yield chunk
+            return
+        half = chunk.length // 2
+        yield from self._within_limits(chunk.slice(0, half))
+        yield from self._within_limits(chunk.slice(half, chunk.length))
 
     def from_batch(self, batch: pa.RecordBatch) -> Chunk:
         """Partial groups from before or after the exchange."""
@@ -138,8 +152,12 @@ class Chunk:
     hashes: Hashes | None = None
 
     @property
+    def columns(self) -> list[Vector]:
+        return [*self.keys, *(vector for states in self.states for vector in states)]
+
+    @property
     def nbytes(self) -> int:
-        return sum(v.nbytes for v in self.keys) + sum(v.nbytes for states in self.states for v in states)
+        return sum(vector.nbytes for vector in self.columns)
 
     def take(self, rows: Ints) -> Chunk:
         keys = [vector.take(rows) for vector in self.keys]

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from sundog.errors import InternalError
 from sundog.kernels.strings import WRITE_SLACK, renumber_blocks, total_length, views_from_offsets, write_strings
+from sundog.support import Code, Declined
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -37,6 +38,7 @@ LARGEST_STRING_BYTES = 2**31 - 1
 _WORTH_COMPACTING = 1 << 16
 _MOST_SHARED_NULLS = 1 << 20
 _MEASURED_STRINGS = 1 << 10
+_ESTIMATE_ERROR = 64  # times that the strings that are not measured may be longer than those that are
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,15 @@ class Vector:
 def text_bytes(vector: Vector) -> int:
     """What its strings take."""
     return int(total_length(vector.values, 1)) if is_text(vector.dtype) and not vector.all_null else 0
+
+
+def is_writable(vectors: Sequence[Vector]) -> bool:
+    """Whether the strings of each fit an Arrow array, whose offsets have 32 bits. Added up only if there may be too many."""
+    return all(
+        vector.nbytes <= LARGEST_STRING_BYTES // _ESTIMATE_ERROR or text_bytes(vector) <= LARGEST_STRING_BYTES
+        for vector in vectors
+        if is_text(vector.dtype)
+    )
 
 
 @cache
@@ -379,7 +390,7 @@ def _written(vector: Vector) -> tuple[pa.Buffer, pa.Buffer]:
     views = vector.values
     size = text_bytes(vector)
     if size > LARGEST_STRING_BYTES:
-        raise InternalError(f"{size} bytes of strings in one batch")
+        raise Declined.because(Code.TOO_LARGE, f"{size} bytes of strings in one batch")
     data = np.empty(size + WRITE_SLACK, np.uint8)
     offsets = np.empty(vector.length + 1, np.int32)
     write_strings(views, addresses(vector.blocks), offsets, data.ctypes.data)
