@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark import InheritableThread
 
 import sundog
 from sundog.errors import SundogError
+from sundog.parquet.problems import FileSchemaProblem
 from sundog.run import Run
 from sundog.runtime import execute
 from sundog.runtime.driver import DriverRuntime
@@ -69,7 +69,7 @@ class Outcome:
     jobs: list[int] = field(default_factory=list)
 
 
-def start(session: Any, action: Callable[[], Any], group: str, thread: type = threading.Thread) -> tuple[Any, Outcome]:
+def start(session: Any, action: Callable[[], Any], group: str) -> tuple[threading.Thread, Outcome]:
     """Run an action on a thread of its own, in a job group of its own."""
     outcome = Outcome()
     started = threading.Event()
@@ -88,8 +88,7 @@ def start(session: Any, action: Callable[[], Any], group: str, thread: type = th
             outcome.run = sundog.last_run()
         outcome.jobs = list(context.statusTracker().getJobIdsForGroup(group))
 
-    extra = {"session": session} if thread is InheritableThread else {}
-    runner = thread(target=target, **extra)
+    runner = threading.Thread(target=target)
     runner.start()
     started.wait()
     return runner, outcome
@@ -145,6 +144,8 @@ def test_cancelled_action_ends_soon_with_sparks_error_and_runs_nothing_else(
     runner.join(30)
     assert_cancelled(outcome, since, words.strip())
     assert len(outcome.jobs) == (1 if placement == "executors" else 0)
+    number = outcome.jobs[0] if outcome.jobs else -1
+    assert f"Job {number} cancelled" in str(outcome.error), "of Spark's own job, if there was one"
 
 
 ACTIONS: dict[str, Callable[[Any], Any]] = {
@@ -354,3 +355,21 @@ def test_pysparks_own_functions_are_back_after_disable(session: Any) -> None:
         assert not hasattr(traceback_utils.first_spark_call, "__wrapped__")
     finally:
         sundog.enable(session)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_failure_after_a_request_is_not_started_again_on_spark(
+    session: Any, monkeypatch: pytest.MonkeyPatch, placement: str
+) -> None:
+    """Whatever goes wrong first: the user does not want an answer any more."""
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        session.sparkContext.cancelJobGroup("already cancelled")
+        raise FileSchemaProblem("a file", "that only Spark reads")
+
+    session.conf.set("spark.sundog.placement", placement)
+    monkeypatch.setattr(execute, "scan_tasks", fail)
+    runner, outcome = start(session, session.sql(QUERY).collect, "already cancelled")
+    runner.join(60)
+    assert_cancelled(outcome, outcome.ended, "part of cancelled job group")
+    assert outcome.jobs == []

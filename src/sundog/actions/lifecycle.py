@@ -105,7 +105,9 @@ def settle(session: SparkSession, run: Run, error: Exception, may_restart: bool)
     """Note an error, and return if Spark may run the action from its beginning. Else raise."""
     if passes(error):
         raise error
-    failure = classify(_cancelled_meanwhile() or error)
+    failure = classify(error)
+    if failure.outcome is not Outcome.CANCELLED and (cancelled := _cancelled_meanwhile()) is not None:
+        failure = classify(cancelled)
     note_failure(run, failure)
     if failure.outcome is Outcome.INTERNAL and _raises(session):
         raise failure.cause from (None if failure.cause is error else error)
