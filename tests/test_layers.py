@@ -45,6 +45,7 @@ LAYERS = {
     "runtime": layer("plan", "operators", "parquet", "expr", "report.details", packages="numpy pyarrow"),
     "report": layer(
         "front.catalyst_expr",
+        "front.conf_table",
         "front.shapes",
         "plan",
         "operators.base",

@@ -28,7 +28,7 @@ from sundog.config import Settings, read_settings
 from sundog.errors import UnsupportedSessionError
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
-from sundog.front.jvm import CatalystPlan, output_fields
+from sundog.front.jvm import CatalystPlan, held_listings, output_fields
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation import read_relation
 from sundog.front.session_conf import SessionConf
@@ -84,7 +84,10 @@ def plan_frame(frame: DataFrame, run: Run, collected: bool) -> Planned | None:
             raise Declined.because(Code.DISABLED, "spark.sundog.enabled is false")
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
+        conf.check()
         catalyst = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf)
+        if collected:
+            catalyst.listings = held_listings(frame._jdf)
         matches, foreign = _match(frame.sparkSession, catalyst, settings, conf, collected)
         run.decline(*matches.reasons)
         parts = []

@@ -28,7 +28,11 @@ class Code(Enum):
     SOURCE = "The data does not come from Parquet files that sundog can read."
     FILE_SYSTEM = "The files are on a file system that sundog cannot open."
     READ_OPTION = "A read option changes the meaning of the files in a way that sundog does not implement."
+    SETTING = (
+        "A setting of Spark changes a meaning in a way that sundog does not implement, or sundog does not know it."
+    )
     FILE_SCHEMA = "A file's own schema differs from Spark's in a way that sundog does not implement."
+    FILE_CHANGED = "A file was changed after Spark listed or wrote it: which of its rows count is Spark's to say."
     ENCRYPTED = "The files are encrypted."
     OBSERVED = "observe() below the shape must see every row."
     FRAME = "A window frame that sundog does not compute exactly as Spark does."

@@ -72,10 +72,11 @@ def test_same_size_and_modification_time_is_still_another_file(path, tmp_path):
     assert read_footer(data_file(path), ()) is not first
 
 
-def test_zero_bytes_are_passed_over(tmp_path):
+def test_a_file_that_was_emptied_is_not_passed_over(tmp_path):
     empty = tmp_path / "empty.parquet"
     empty.touch()
-    assert read_footer(data_file(empty), ()) is None
+    with pytest.raises(FileProblem, match="empty"):
+        read_footer(data_file(empty), ())
 
 
 def _broken(tmp_path, content):

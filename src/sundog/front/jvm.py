@@ -27,6 +27,7 @@ class CatalystPlan:
 
     def __init__(self, jvm: Any, jplan: Any) -> None:
         self.jplan = jplan
+        self.listings: dict[tuple[int, ...], Any] = {}  # files by the path of their leaf; see `held_listings`
         _refuse_hopeless(jvm, jplan)
         self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
         self.root = parse_plan(plan_json(jvm, jplan))
@@ -44,6 +45,16 @@ class CatalystPlan:
         for length in range(known, len(path)):
             self._jnodes[path[: length + 1]] = self._jnodes[path[:length]].children().apply(path[length])
         return self._jnodes[path]
+
+
+def held_listings(jdf: Any) -> dict[tuple[int, ...], Any]:
+    """The files that the first action on this DataFrame read, for the next ones on the same DataFrame.
+
+    Spark keeps the physical plan with the DataFrame, and the plan keeps the list of files of its first run: after an INSERT
+    the same DataFrame still gives the old rows, while one derived from it sees the new ones.
+    """
+    found: dict[tuple[int, ...], Any] = jdf.__dict__.setdefault("_sundog_listings", {})
+    return found
 
 
 def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:

@@ -20,10 +20,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node
+from sundog.front.checksum_files import is_refused
+from sundog.front.conf_table import HADOOP_OPTION_PREFIXES, LOCAL_FILE_SYSTEMS, READ_OPTIONS, Only, parquet_setting
 from sundog.front.file_listing import ListedFile, list_files, row_bytes
 from sundog.front.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
 from sundog.front.jvm import CatalystPlan, jexpression
-from sundog.front.jvm_functions import type_json
+from sundog.front.jvm_functions import methods, text_of, type_json
 from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import json_of
 from sundog.front.session_conf import SessionConf
@@ -53,18 +55,20 @@ def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: 
         raise Declined.because(Code.SOURCE, f"{leaf.name} is not a Parquet file relation", leaf.name)
     if not source.session().equals(session._jsparkSession):
         raise Declined.because(Code.SOURCE, "the relation belongs to another session, whose settings Spark would use")
-    _check_conf(conf)
+    options = source.options(jvm)
+    _check_options(jvm, source, options)
     case_sensitive = conf.flag("spark.sql.caseSensitive")
     schema = _Schema.of(jvm, source, case_sensitive)
     file_columns, partition_columns = _columns(leaf, schema)
     filters = source.partition_filters()
     if filters is None:
         filters = _to_seq(jvm, _partition_filters(plan, leaf, condition, {c.name for c in partition_columns}))
-    listed = list_files(
-        jvm, source.location, filters, source.data_filters(jvm), source.partition_schema(), schema.partition_types
-    )
+    listed = plan.listings.get(leaf.path)
+    if listed is None:
+        listed = plan.listings[leaf.path] = list_files(
+            jvm, source.location, filters, source.data_filters(jvm), source.partition_schema(), schema.partition_types
+        )
     files = tuple(map(_current_file, listed))
-    options = source.options(jvm)
     return Relation(
         files=in_reading_order(files),
         file_columns=file_columns,
@@ -194,18 +198,33 @@ def _empty_seq(jvm: Any) -> Any:
     return jvm.PythonUtils.toSeq([])
 
 
-def _check_conf(conf: SessionConf) -> None:
+def _check_options(jvm: Any, source: _Source, options: dict[str, str]) -> None:
+    """Decline options and Hadoop settings that the table does not know, or knows as changing a meaning."""
     reasons = [
-        Reason(Code.READ_OPTION, f"{key} is {str(declined).lower()}")
-        for key, declined in (
-            ("spark.sql.parquet.fieldId.read.enabled", True),
-            ("spark.sql.legacy.parquet.nanosAsLong", True),
-            ("spark.sql.parquet.enableVectorizedReader", False),
-        )
-        if conf.flag(key) == declined
+        Reason(Code.READ_OPTION, f"the read option {name} is set, which sundog does not know")
+        for name in options
+        if name not in READ_OPTIONS and not name.startswith(HADOOP_OPTION_PREFIXES)
     ]
+    file_system, parquet = json.loads(text_of(_hadoop_settings(jvm), source.hadoop_conf()))
+    for key, value in parquet.items():
+        answer = parquet_setting(key)
+        if answer is None or (isinstance(answer, Only) and value.strip().lower() not in answer.values):
+            doc = f": {answer.doc}" if isinstance(answer, Only) else ", which sundog does not know"
+            reasons.append(Reason(Code.READ_OPTION, f"the Hadoop setting parquet.{key} is set{doc}"))
+    if (file_system or "") not in LOCAL_FILE_SYSTEMS:
+        reasons.append(Reason(Code.FILE_SYSTEM, f"fs.file.impl is {file_system}"))
     if reasons:
         raise Declined(*reasons)
+
+
+@once_per_jvm
+def _hadoop_settings(jvm: Any) -> Any:
+    """A function from Hadoop's Configuration to the JSON of `[fs.file.impl, {what is set under parquet.}]`."""
+    made = methods(jvm)
+    owner, text = "org.apache.hadoop.conf.Configuration", "java.lang.String"
+    get = made.bind_last(made.virtual(owner, "get", text, text), "fs.file.impl")
+    under = made.bind_last(made.virtual(owner, "getPropsWithPrefix", "java.util.Map", text), "parquet.")
+    return made.json_pieces(made.all_of([get, under]))
 
 
 @dataclass(frozen=True)
@@ -336,7 +355,11 @@ def _current_file(listed: ListedFile) -> DataFile:
         return DataFile(path, -1, 0, listed.partition_values)
     if status.st_size == 0 or status.st_size > listed.size:
         now = "empty" if status.st_size == 0 else "larger"
-        raise Declined.because(Code.SOURCE, f"a file is {now} than when Spark listed it: {os.path.basename(path)}")
+        raise Declined.because(
+            Code.FILE_CHANGED, f"{os.path.basename(path)} is {now} now, and was not when Spark listed it"
+        )
+    if is_refused(path, status):
+        raise Declined.because(Code.FILE_CHANGED, f"{os.path.basename(path)} is not what its checksum file says")
     return DataFile(path, status.st_size, status.st_mtime_ns // 1_000_000, listed.partition_values)
 
 

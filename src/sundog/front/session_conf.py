@@ -13,44 +13,51 @@ from typing import Any
 
 from sundog.config import OPTIONS
 from sundog.errors import InternalError
+from sundog.front.conf_table import DECLINES, PREFIX, allows, is_known, watched_keys
 from sundog.front.jvm_functions import methods, text_of
 from sundog.front.jvm_objects import object_mapper, once_per_jvm
 from sundog.front.large_text import json_of
+from sundog.support import Code, Declined, Reason
 
 _SQL_CONF = "org.apache.spark.sql.internal.SQLConf"
 _STRING = "java.lang.String"
-_OPTION_KEYS = tuple(key for option in OPTIONS.values() for key in (option.key, *option.aliases))
-_SPARK_KEYS = (
-    "spark.sql.caseSensitive",
-    "spark.sql.files.ignoreCorruptFiles",
-    "spark.sql.files.ignoreMissingFiles",
-    "spark.sql.icu.caseMappings.enabled",
-    "spark.sql.legacy.parquet.nanosAsLong",
-    "spark.sql.parquet.datetimeRebaseModeInRead",
-    "spark.sql.parquet.enableVectorizedReader",
-    "spark.sql.parquet.fieldId.read.enabled",
-    "spark.sql.parquet.int96RebaseModeInRead",
-    "spark.sql.parquet.int96TimestampConversion",
-    "spark.sql.session.timeZone",
-)
+_OPTION_KEYS = frozenset(key for option in OPTIONS.values() for key in (option.key, *option.aliases))
 
 
 @dataclass(frozen=True)
 class SessionConf:
-    """What is set of sundog's own keys, and the effective value of Spark's. Any other key is an error."""
+    """What is set of sundog's own keys, and the effective value of Spark's that matter. Any other key is an error."""
 
     options: dict[str, str]
     effective: dict[str, str | None]
+    unknown: tuple[str, ...] = ()  # keys under `spark.sql.` that are set and that the table does not know
 
     @classmethod
     def of(cls, jvm: Any, jconf: Any) -> SessionConf:
         """`jconf` is Spark's SQLConf. Its map is copied, and what nobody asks for dropped before it comes over."""
         tools = _tools(jvm)
         copied = tools.tree_map(jconf.settings())
-        copied.keySet().retainAll(tools.option_keys)
-        options = json.loads(object_mapper(jvm).writeValueAsString(copied))
+        spark_keys = copied.subMap("spark.sql.", "spark.sql/").keySet()
+        spark_keys.removeAll(tools.known_keys)
+        unknown: list[str] = [] if spark_keys.isEmpty() else json.loads(json_of(jvm, spark_keys))
+        options = json.loads(object_mapper(jvm).writeValueAsString(copied.subMap("spark.sundog.", "spark.sundog/")))
         values = json.loads(text_of(tools.values, jconf))
-        return cls(options, dict(zip(_SPARK_KEYS, values, strict=True)))
+        return cls(
+            options=options,
+            effective=dict(zip(tools.watched, values, strict=True)),
+            unknown=tuple(key for key in unknown if not is_known(key)),
+        )
+
+    def check(self) -> None:
+        """Decline where a setting changes a meaning in a way that sundog does not implement, with all reasons."""
+        reasons = [
+            Reason(Code.SETTING, f"{PREFIX}{name} is {self.text(PREFIX + name) or 'unset'}: {only.doc}")
+            for name, only in DECLINES.items()
+            if PREFIX + name in self.effective and not allows(only, self.text(PREFIX + name))
+        ]
+        reasons += [Reason(Code.SETTING, f"{key} is set, a setting that sundog does not know") for key in self.unknown]
+        if reasons:
+            raise Declined(*reasons)
 
     def get(self, key: str, default: str | None = None) -> str | None:
         """What one of sundog's own keys is set to."""
@@ -77,20 +84,32 @@ def keys_set(jvm: Any, jconf: Any) -> list[str]:
 @dataclass(frozen=True)
 class _Tools:
     tree_map: Any
-    option_keys: Any
-    values: Any  # function: SQLConf -> matcher over the JSON of the values of _SPARK_KEYS
+    known_keys: Any  # a Java set
+    watched: tuple[str, ...]  # of `watched_keys`, those that this Spark has
+    values: Any  # function: SQLConf -> matcher over the JSON of their values
 
 
 @once_per_jvm
 def _tools(jvm: Any) -> _Tools:
+    registered = registered_keys(jvm)
+    watched = tuple(key for key in watched_keys() if key in registered)
     made = methods(jvm)
     value = made.virtual(_SQL_CONF, "getConfString", _STRING, _STRING)
-    values = [made.bind_last(value, key) for key in _SPARK_KEYS]
-    return _Tools(jvm.java.util.TreeMap, _array_list(jvm, _OPTION_KEYS), made.json_pieces(made.all_of(values)))
+    values = made.json_pieces(made.all_of([made.bind_last(value, key) for key in watched]))
+    known = {name for key, names in registered.items() if is_known(key) for name in (key, *names)}
+    mapper = object_mapper(jvm)
+    known_keys = mapper.readValue(json.dumps(sorted(known)), jvm.java.lang.Class.forName("java.util.HashSet"))
+    return _Tools(jvm.java.util.TreeMap, known_keys, watched, values)
 
 
-def _array_list(jvm: Any, keys: tuple[str, ...]) -> Any:
-    made = jvm.java.util.ArrayList()
-    for key in keys:
-        made.add(key)
-    return made
+def registered_keys(jvm: Any) -> dict[str, tuple[str, ...]]:
+    """Every setting that this Spark's SQLConf knows, internal ones too, with its alternative keys."""
+    made = methods(jvm)
+    entry = "org.apache.spark.internal.config.ConfigEntry"
+    key = made.virtual(entry, "key", _STRING)
+    alternatives = made.virtual(entry, "alternatives", "scala.collection.immutable.List")
+    names = made.array(made.mapped(alternatives, made.identity("java.lang.Object")))
+    function = made.function(made.all_of([key, names]))
+    entries = getattr(jvm.org.apache.spark.sql.internal, "SQLConf$").__getattr__("MODULE$").getConfigEntries()
+    found: list[tuple[str, list[str]]] = json.loads(json_of(jvm, entries.stream().map(function).toArray()))
+    return {name: tuple(others) for name, others in found}

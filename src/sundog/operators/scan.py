@@ -200,7 +200,7 @@ def open_slice(
 ) -> FileReader:
     """Open a file and make sure that it is still the file that was planned for."""
     footer = read_footer(part.file, relation.filesystem)
-    if footer is None or footer.identity != part.identity:
+    if footer.identity != part.identity:
         raise FileProblem(ProblemKind.CHANGED, part.file.path)
     return FileReader(FileLayout.of(relation, part.file, footer), relation, context.metrics, as_stored)
 

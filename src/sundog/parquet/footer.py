@@ -4,7 +4,8 @@ Everything that prunes starts here. A footer of 20 row groups x 16 columns takes
 footers are read by several threads and cached. The cache key of a local file is its size, modification time and change
 time in nanoseconds, inode and device, taken by `stat` at each query: a rewritten file is never answered from an old
 footer. A clock of a file system ticks every few milliseconds, so a file that was written less than a second ago could be
-written again under the same stamp: its footer is not kept. For object stores the key is size and time of Spark's listing.
+written again under the same stamp: its footer is not kept. Object stores say nothing of a version that is asked for
+cheaply, and Spark's listing may be old: their footers are not kept either.
 
 `file_metadata.py` has read and checked the whole footer before Arrow makes its objects of it. They are for Arrow's decoder,
 and are asked for the schema alone: the C++ exceptions of what they say of row groups and column chunks are not translated,
@@ -217,20 +218,22 @@ def stamp_of(file: DataFile) -> Stamp:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
-def read_footer(file: DataFile, settings: Settings) -> Footer | None:
-    """The footer, from the cache if the file is unchanged; None for a file of no bytes, which Spark skips."""
+def read_footer(file: DataFile, settings: Settings) -> Footer:
+    """The footer, from the cache if the file is unchanged. A file of no bytes was emptied: Spark lists none such."""
     stamp = stamp_of(file)
     if stamp[0] == 0:
-        return None
+        raise FileProblem(ProblemKind.CORRUPT, file.path, "it is empty")
     cached = FOOTERS.get(file.path, stamp)
     if cached is not None:
         return cached
     read_at = time.time_ns()
     with open_file(file.path, settings) as source:
+        if source.size() != stamp[0]:
+            raise FileProblem(ProblemKind.CHANGED, file.path)
         footer = parsed(source, file.path, stamp)
     if stamp_of(file) != stamp:
         raise FileProblem(ProblemKind.CHANGED, file.path)
-    if not is_local(file.path) or read_at - max(stamp[1:3]) >= _SETTLED_NS:
+    if is_local(file.path) and read_at - max(stamp[1:3]) >= _SETTLED_NS:
         FOOTERS.put(footer)
     return footer
 
@@ -273,7 +276,7 @@ def _check_agreement(metadata: pq.FileMetaData, values: FileMetadata) -> None:
 def read_footers(relation: Relation, threads: int = _FOOTER_THREADS) -> tuple[Footer | None, ...]:
     """One footer for each file of the relation, in order; None for a file that Spark would pass over.
 
-    That is a file of no bytes, and with `ignore_missing_files` a missing one. A broken one is Spark's to judge, whatever it is
+    That is, with `ignore_missing_files`, a missing one. A broken one is Spark's to judge, whatever it is
     told to ignore: it may read what does not add up here, and the rows before the damage count.
     """
     files = relation.files

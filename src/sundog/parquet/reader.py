@@ -127,11 +127,9 @@ class FileReader:
             raise
 
     @classmethod
-    def open(cls, relation: Relation, file: DataFile, metrics: Metrics) -> FileReader | None:
-        """Open a file with its own footer; None for a file that has no rows to give."""
+    def open(cls, relation: Relation, file: DataFile, metrics: Metrics) -> FileReader:
+        """Open a file with its own footer."""
         footer = read_footer(file, relation.filesystem)
-        if footer is None:
-            return None
         return cls(FileLayout.of(relation, file, footer), relation, metrics)
 
     def decoder(self, dictionary_leaves: tuple[int, ...]) -> Any:

@@ -10,6 +10,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sundog.config import OPTIONS, Category
+from sundog.front.conf_table import (
+    COMPUTED,
+    DECLINES,
+    HADOOP_OPTION_PREFIXES,
+    IRRELEVANT,
+    PARQUET_SETTINGS,
+    PREFIX,
+    READ_OPTIONS,
+    Only,
+    Why,
+)
 from sundog.metrics import METRICS
 from sundog.metrics import Category as MetricCategory
 from sundog.report.compatibility import compatibility_parts
@@ -24,6 +35,7 @@ def pages() -> dict[str, str]:
         "config.md": _config(),
         "fallback-reasons.md": _fallback_reasons(),
         "metrics.md": _metrics(),
+        "spark-confs.md": _spark_confs(),
         "../compatibility.md": _page("What is exact, what differs, what stays on Spark", *compatibility_parts()),
     }
 
@@ -96,6 +108,45 @@ def _fallback_reasons() -> str:
         "error: Spark runs the query as it would without sundog.",
         _table(("code", "meaning"), [(f"`{code.name}`", code.value) for code in Code]),
     )
+
+
+def _spark_confs() -> str:
+    computed = [(f"`{PREFIX}{key}`", doc) for key, doc in COMPUTED.items()]
+    declined = [(f"`{PREFIX}{key}`", _values(only), only.doc) for key, only in DECLINES.items()]
+    options = [(f"`{name}`", doc) for name, doc in READ_OPTIONS.items()]
+    hadoop = [
+        (f"`parquet.{key}`", answer.value if isinstance(answer, Why) else f"{_values(answer)}: {answer.doc}")
+        for key, answer in PARQUET_SETTINGS.items()
+    ]
+    irrelevant = [
+        f"### {why.name.lower().replace('_', ' ')}\n\n{why.value}\n\n" + " ".join(f"`{name}`" for name in names.split())
+        for why, names in IRRELEVANT.items()
+    ]
+    return _page(
+        "Spark's settings and read options",
+        "Every `spark.sql.*` setting that Spark 4.3 knows, public or internal, with sundog's answer. Values are read as Spark "
+        "reads them: defaults, alternative keys and fallbacks included. A setting that a session has set and that is not "
+        "here leaves the query to Spark (`SETTING`), and so does an unknown read option (`READ_OPTION`).",
+        "## Obeyed",
+        _table(("setting", "what it decides here"), computed),
+        "## Obeyed for some values; under others the query stays on Spark",
+        _table(("setting", "sundog runs under", "about"), declined),
+        "## Read options",
+        "Names without case. Options that begin with "
+        + ", ".join(f"`{prefix}`" for prefix in HADOOP_OPTION_PREFIXES)
+        + " are Hadoop settings.",
+        _table(("option", "answer"), options),
+        "## Hadoop settings under `parquet.`",
+        "From `spark.hadoop.parquet.*`, the session or read options.",
+        _table(("setting", "answer"), hadoop),
+        "## Without influence on an answer",
+        "Keys without `spark.sql.`; `x.*` is a whole family.",
+        *irrelevant,
+    )
+
+
+def _values(only: Only) -> str:
+    return ", ".join(f"`{value}`" if value else "unset" for value in only.values) or "unset only"
 
 
 def _page(title: str, *parts: str) -> str:
