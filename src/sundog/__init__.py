@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from sundog.java import session
     from sundog.run import Run, last_run
+    from sundog.shadow import ShadowReport, shadow_report
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,8 @@ _HOME = {
     "session": "sundog.java",
     "Run": "sundog.run",
     "last_run": "sundog.run",
+    "ShadowReport": "sundog.shadow",
+    "shadow_report": "sundog.shadow",
     "ConfigError": "sundog.errors",
     "ExecutorEnvironmentError": "sundog.errors",
     "InternalError": "sundog.errors",
@@ -45,6 +48,7 @@ __all__ = [
     "ExecutorEnvironmentError",
     "InternalError",
     "Run",
+    "ShadowReport",
     "SundogError",
     "UnsupportedSessionError",
     "accelerate",
@@ -53,6 +57,7 @@ __all__ = [
     "explain",
     "last_run",
     "session",
+    "shadow_report",
 ]
 
 

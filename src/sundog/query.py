@@ -71,17 +71,14 @@ class Planned:
         return len(self.parts) == 1 and self.parts[0][0].path == ()
 
 
-def plan_frame(frame: DataFrame, run: Run, collected: bool) -> Planned | None:
+def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, collected: bool) -> Planned | None:
     """What sundog would take of this DataFrame; None, with reasons in `run`, if nothing.
 
     `collected`: its rows are wanted on the driver.
     """
     started = perf_counter()
     try:
-        conf = conf_of(frame.sparkSession)
         settings = read_settings(conf.get)
-        if not settings.enabled:
-            raise Declined.because(Code.DISABLED, "spark.sundog.enabled is false")
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
         conf.check()
@@ -112,6 +109,22 @@ def plan_frame(frame: DataFrame, run: Run, collected: bool) -> Planned | None:
 
 def conf_of(session: SparkSession) -> SessionConf:
     return SessionConf.of(session._jvm, session._jconf)
+
+
+def check_switched_on(settings: Settings) -> None:
+    if not settings.enabled:
+        raise Declined.because(Code.DISABLED, "spark.sundog.enabled is false")
+    if settings.mode == "off":
+        raise Declined.because(Code.DISABLED, "spark.sundog.mode is off")
+
+
+def session_id(session: SparkSession) -> str:
+    """The JVM session's identity: several Python objects may stand for one session."""
+    known: str | None = session.__dict__.get("_sundog_id")
+    if known is None:
+        known = str(session._jsparkSession.sessionUUID())
+        session.__dict__["_sundog_id"] = known
+    return known
 
 
 def _match(

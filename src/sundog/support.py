@@ -51,6 +51,7 @@ class Code(Enum):
     )
     CANCELLED = "The user cancelled the action, which ended with Spark's error and was not started again."
     TOO_LARGE = "More bytes of strings come together than one Arrow array can hold (2 GiB)."
+    SHADOW = "Shadow mode: Spark answered the query, and sundog ran it too, to compare."
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
 

@@ -59,7 +59,7 @@ def fails(*args: Any, **kwargs: Any) -> Any:
 
 STEPS = {
     "making the query": "sundog.actions.lifecycle.plan_frame",
-    "reading the settings": "sundog.query.conf_of",
+    "reading the settings": "sundog.actions.lifecycle.conf_of",
     "reading the plan": "sundog.front.jvm.parse_plan",
     "matching": "sundog.query.match_plan",
     "lowering": "sundog.query.lower",

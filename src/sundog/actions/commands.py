@@ -50,7 +50,9 @@ def run_command(
     def write(spliced: DataFrame) -> T | DataFrame:
         return command[0].run_with(spliced)
 
-    return run_action(Action(name, session, query=query, plain=plain, on_frame=write, repeatable=False))
+    return run_action(
+        Action(name, session, query=query, plain=plain, on_frame=write, repeatable=False, shadowed="by query")
+    )
 
 
 def _parse_command(session: SparkSession, text: str) -> Any | None:

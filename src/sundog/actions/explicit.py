@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from sundog.actions.lifecycle import Action, run_action, settle, under_action
-from sundog.query import check_classic, decided_text, plan_frame
+from sundog.config import read_settings
+from sundog.query import check_classic, check_switched_on, conf_of, decided_text, plan_frame
 from sundog.report.explain import explain_text
 from sundog.run import Run, last_run, start_run
 
@@ -24,6 +25,7 @@ def accelerate(frame: DataFrame) -> DataFrame:
             plain=lambda: frame,
             on_frame=lambda spliced: spliced,
             lazy=True,
+            shadowed="not",
         )
     )
 
@@ -46,7 +48,9 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
 
 
 def _planned_text(frame: DataFrame, run: Run) -> str:
-    planned = plan_frame(frame, run, collected=True)
+    conf = conf_of(frame.sparkSession)
+    check_switched_on(read_settings(conf.get))
+    planned = plan_frame(frame, run, conf, collected=True)
     return run.plan if planned is None else decided_text(planned, run)
 
 
@@ -64,5 +68,6 @@ def _drain_frame(frame: DataFrame) -> None:
             plain=lambda: drain(frame),
             on_frame=drain,
             on_table=lambda table: None,
+            shadowed="not",
         )
     )

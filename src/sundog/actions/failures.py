@@ -134,6 +134,8 @@ def note_failure(run: Run, failure: Failure) -> None:
     run.decline(*failure.reasons)
     if failure.outcome is Outcome.CANCELLED:
         return
+    if failure.outcome is Outcome.DECLINED:
+        return
     if failure.outcome is not Outcome.INTERNAL:
         log.info("sundog left the query to Spark after an error", exc_info=failure.error)
         return

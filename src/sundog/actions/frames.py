@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import Row
 
 from sundog.actions.explicit import explain
-from sundog.actions.lifecycle import Action, run_action, under_action
+from sundog.actions.lifecycle import Action, Shadowed, run_action, under_action
 from sundog.runtime.spark import frame_from_table
 from sundog.support import Code, Declined
 
@@ -28,11 +28,11 @@ def _run(
     plain: Callable[[], T],
     query: Callable[[], DataFrame] | None = None,
     repeatable: bool = True,
+    shadowed: Shadowed = "by answer",
 ) -> T:
     """Run an action on `frame`, or on what `query` makes of it."""
-    return run_action(
-        Action(name, frame.sparkSession, query or (lambda: frame), plain, on_frame, on_table, repeatable=repeatable)
-    )
+    made = query or (lambda: frame)
+    return run_action(Action(name, frame.sparkSession, made, plain, on_frame, on_table, repeatable, shadowed=shadowed))
 
 
 def to_rows(table: pa.Table, frame: DataFrame) -> list[Row]:
@@ -56,6 +56,7 @@ def _to_local_iterator(original: Original, frame: DataFrame, *args: Any, **kwarg
         lambda table: iter(to_rows(table, frame)),
         lambda spliced: original(spliced, *args, **kwargs),
         lambda: original(frame, *args, **kwargs),
+        shadowed="by query",  # the answer is read by the caller, once
     )
 
 
@@ -145,6 +146,7 @@ def _foreach(name: str) -> Callable[..., None]:
             lambda spliced: original(spliced, function),
             lambda: original(frame, function),
             repeatable=False,
+            shadowed="by query",
         )
 
     return handler

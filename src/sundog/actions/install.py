@@ -22,6 +22,7 @@ from sundog.actions.commands import may_embed_query, run_sql
 from sundog.actions.frames import HANDLERS
 from sundog.actions.lifecycle import is_inside
 from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
+from sundog.query import session_id
 
 Original = Callable[..., Any]
 
@@ -40,15 +41,6 @@ def disable_session(session: SparkSession) -> None:
     _enabled.discard(session_id(session))
     if not _enabled:
         uninstall()
-
-
-def session_id(session: SparkSession) -> str:
-    """The JVM session's identity: several Python objects may stand for one session."""
-    known: str | None = session.__dict__.get("_sundog_id")
-    if known is None:
-        known = str(session._jsparkSession.sessionUUID())
-        session.__dict__["_sundog_id"] = known
-    return known
 
 
 def is_enabled(session: SparkSession) -> bool:

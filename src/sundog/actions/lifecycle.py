@@ -1,9 +1,9 @@
 """The one life of an action: of DataFrames, `accelerate`, writers and SQL commands alike.
 
-    start a Run -> plan -> begin -> hand over -> finish
+    start a Run -> plan -> start -> hand over -> finish
 
     plan        Catalyst's plan is read and matched. Nothing for sundog: Spark runs the action, reasons are in the run
-    begin       what runs on the driver is computed; parts that are not the whole query are put into Spark's plan
+    start       what runs on the driver is computed; parts that are not the whole query are put into Spark's plan
     hand over   the caller gets its rows, or Spark runs its plan with our parts in it
     finish      metrics are put on the run, what was held is let go of
 
@@ -11,6 +11,8 @@ An error anywhere ends in Spark running the action, as if sundog were not there 
 a bug of ours has reason INTERNAL and its stack in `Run.internal_error`). The one exception is an error while rows are
 handed over for good, to `foreach` or to a table: to start again could do things twice, so the error is raised as Spark's.
 `spark.sundog.onInternalError=raise` raises bugs of ours wherever they happen.
+
+In shadow mode Spark runs every action, and sundog those that it planned as well, afterwards (`shadowing.py`).
 """
 
 from __future__ import annotations
@@ -18,26 +20,30 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sundog.actions.cancelling import marks_of
 from sundog.actions.failures import Outcome, as_spark_error, classify, log, note_failure, passes
+from sundog.actions.shadowing import Shadow
 from sundog.config import read_settings
 from sundog.metrics import Metrics
 from sundog.progress import progress_sink
-from sundog.query import Planned, conf_of, plan_frame, splice_parts, whole_table
+from sundog.query import Planned, check_switched_on, conf_of, plan_frame, splice_parts, whole_table
 from sundog.run import Run, start_run
 from sundog.runtime.cancel import ActionCancelled, current_watch, watching
 from sundog.runtime.execute import Execution
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
+from sundog.runtime.spark import collect_arrow
+from sundog.shadow import Books
 from sundog.support import Code, Reason
 
 T = TypeVar("T")
+Shadowed = Literal["by answer", "by query", "not"]  # what shadow mode compares; an answer that is handed out it cannot
 _inside = threading.local()
 
 
@@ -57,6 +63,7 @@ class Action(Generic[T]):
     on_table: Callable[[pa.Table], T] | None = None
     repeatable: bool = True  # handing over may be tried again on plain Spark
     lazy: bool = False  # the result runs later: nothing is finished here
+    shadowed: Shadowed = "by answer"
 
 
 @dataclass
@@ -64,6 +71,7 @@ class _Life:
     """What is under way for one action."""
 
     run: Run
+    is_shadow: bool = False
     executions: list[Execution] = field(default_factory=list)
     progress: ProgressSink = NO_PROGRESS
 
@@ -83,13 +91,18 @@ def _live(action: Action[T], life: _Life) -> T:
     run, hand_over, failed = life.run, None, True
     try:
         try:
-            hand_over = _begin(action, life)
+            planned = _plan(action, life)
+            if life.is_shadow:
+                return _shadowed(action, life, planned)
+            hand_over = None if planned is None else _start(action, life, planned)
             if hand_over is not None:
                 result = hand_over()
                 _finish(life, action.lazy)
                 run.accelerated, failed = True, False
                 return result
         except Exception as error:
+            if life.is_shadow:
+                raise
             settle(action.session, run, error, may_restart=action.repeatable or hand_over is None)
         except KeyboardInterrupt:
             run.decline(Reason(Code.CANCELLED, "interrupted from the keyboard or by a notebook"))
@@ -128,11 +141,54 @@ def _raises(session: SparkSession) -> bool:
     return read_settings(conf_of(session).get).on_internal_error == "raise"
 
 
-def _begin(action: Action[T], life: _Life) -> Callable[[], T] | None:
-    """Plan, and compute what runs on the driver or is the whole result. What is returned hands it over."""
-    planned = plan_frame(action.query(), life.run, collected=action.on_table is not None)
-    if planned is None:
+def _plan(action: Action[T], life: _Life) -> Planned | None:
+    """What sundog would take of the action. In shadow mode no error gets out: Spark answers in any case."""
+    conf = conf_of(action.session)
+    settings = read_settings(conf.get)
+    check_switched_on(settings)
+    life.is_shadow = settings.mode == "shadow"
+    try:
+        return plan_frame(action.query(), life.run, conf, collected=action.on_table is not None)
+    except Exception as error:
+        if not life.is_shadow:
+            raise
+        failure = classify(error)
+        note_failure(life.run, failure)
+        if failure.outcome is Outcome.INTERNAL:
+            Books(action.session).fail(str(failure.reasons[0]))
         return None
+
+
+def _shadowed(action: Action[T], life: _Life, planned: Planned | None) -> T:
+    """Spark's answer; where sundog would have taken the action, after comparing the two."""
+    books = Books(action.session)
+    books.count_action(eligible=planned is not None)
+    if planned is not None and action.shadowed == "not":
+        books.skip(f"{action.name} has no answer to compare")
+    if planned is None or action.shadowed == "not":
+        return action.plain()
+    of_query = action.shadowed == "by query"
+    compared: Action[Any] = replace(action, on_table=_as_it_is, on_frame=_collected) if of_query else action
+
+    def ours() -> Any:
+        result = _start(compared, life, planned)()
+        _finish(life, lazy=False)
+        life.executions.clear()
+        return result
+
+    return Shadow(action.name, action.session, planned, life.run, ours, of_query).answered_by(action.plain)
+
+
+def _as_it_is(table: Any) -> Any:
+    return table
+
+
+def _collected(frame: DataFrame) -> Any:
+    return collect_arrow(frame)
+
+
+def _start(action: Action[T], life: _Life, planned: Planned) -> Callable[[], T]:
+    """Compute what runs on the driver or is the whole result. What is returned hands it over."""
     planned.progress = life.progress = progress_sink(planned.settings.progress_enabled)
     if action.on_table is not None and planned.is_whole:
         table = whole_table(planned, life.run, life.executions)

@@ -1,0 +1,156 @@
+"""One action in shadow mode: Spark answers it, then sundog runs it too, and the two are compared.
+
+Nothing that sundog does here reaches the caller: neither its answer nor its errors. An action that hands its rows out (a
+write, `foreach`) is run once, by Spark; its query is then run again on both and compared instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from sundog.actions.failures import Outcome, classify, note_failure
+from sundog.answers import Rules, Values, differences
+from sundog.expr.calls import AggregateCall, WindowCall
+from sundog.expr.nodes import Column
+from sundog.plan.logical import Aggregate, Limit, LogicalPlan, Project, Sort, TopK, Window
+from sundog.query import Planned, conf_of
+from sundog.run import Run
+from sundog.runtime.spark import collect_arrow
+from sundog.shadow import Books, Difference
+from sundog.support import Code, Reason
+from sundog.tree import walk
+
+T = TypeVar("T")
+# Functions that give one of their inputs, or a ratio of counts: no sum in them that could be rounded differently.
+_PICKS = {"min", "max", "first", "last", "first_value", "last_value", "any_value", "min_by", "max_by", "lag", "lead"}
+_PICKS |= {"nth_value", "percent_rank", "cume_dist", "mode"}
+_ANY_ROWS = "a LIMIT without ORDER BY may give any rows"
+_ORDER_FREE = {"count", "isEmpty"}  # answers that do not depend on which rows a LIMIT gives
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """An eligible action: Spark's way to its answer, sundog's way to the same, and what it was planned as."""
+
+    name: str
+    session: SparkSession
+    planned: Planned
+    run: Run
+    ours: Callable[[], Any]  # the answer of the action, or the table of its query
+    of_query: bool  # the query is compared, not the answer
+
+    def answered_by(self, plain: Callable[[], T]) -> T:
+        """Spark's answer, or its error, after sundog has been compared with it."""
+        books = Books(self.session)
+        started = perf_counter()
+        answer, raised = None, None
+        try:
+            answer = plain()
+        except (PySparkException, Py4JError) as error:
+            raised = error
+        seconds = perf_counter() - started
+        try:
+            self._compare(books, answer, raised, seconds)
+        except Exception as error:  # whatever happens to sundog, Spark has answered
+            failure = classify(error)
+            note_failure(self.run, failure)
+            if failure.outcome is Outcome.INTERNAL:
+                books.fail(str(failure.reasons[0]))
+            else:
+                books.skip(f"sundog left it to Spark: {failure.reasons[0]}")
+        self.run.decline(Reason(Code.SHADOW, "Spark answered; spark.sundog.mode is shadow"))
+        if raised is not None:
+            raise raised
+        return answer  # type: ignore[return-value]
+
+    def _compare(self, books: Books, answer: Any, raised: Exception | None, spark_seconds: float) -> None:
+        if self.name not in _ORDER_FREE and any(map(_gives_any_rows, self._plans)):
+            books.skip(_ANY_ROWS)
+            return
+        if raised is None and self.of_query:
+            started = perf_counter()
+            answer = pa.Table.from_batches(collect_arrow(self.planned.frame), self._arrow_schema())
+            spark_seconds = perf_counter() - started
+        started = perf_counter()
+        ours = _rows(self.ours())
+        sundog_seconds = perf_counter() - started
+        if raised is None:
+            pairs = differences(_rows(answer), ours, self._rules())
+        else:
+            pairs = [((f"error: {str(raised).splitlines()[0][:200]}",), (f"{len(ours)} rows",))]
+        books.compare(self._difference(pairs) if pairs else None, spark_seconds, sundog_seconds)
+
+    @property
+    def _plans(self) -> list[LogicalPlan]:
+        return [match.plan for match, _ in self.planned.parts]
+
+    def _rules(self) -> Rules:
+        if self.name in _ORDER_FREE or self.name == "show":  # whose rows are numbered lines
+            return Rules()
+        if not self.planned.is_whole:
+            return Rules(is_rounded=True)  # Spark adds up what it gets of us in the order in which it comes
+        (plan,) = self._plans
+        return rules_of(plan)
+
+    def _difference(self, pairs: list[Any]) -> Difference:
+        inner = any(isinstance(node, TopK) for plan in self._plans for node in walk(plan))
+        settled = self.planned.is_whole and self._rules().is_cut
+        note = "a top-k inside of the query may choose among ties" if inner and not settled else ""
+        conf = conf_of(self.session)
+        confs = {**conf.options, **{key: str(value) for key, value in conf.effective.items()}}
+        query = self.planned.frame._jdf.queryExecution().analyzed().toString()
+        return Difference(self.name, query, self.planned.text, confs, tuple(pairs), note)
+
+    def _arrow_schema(self) -> pa.Schema:
+        return to_arrow_schema(self.planned.frame.schema, timezone="UTC")
+
+
+def _gives_any_rows(plan: LogicalPlan) -> bool:
+    return any(isinstance(node, Limit) for node in walk(plan))
+
+
+def rules_of(plan: LogicalPlan) -> Rules:
+    """What a plan that is the whole query says about its result."""
+    calls: list[AggregateCall | WindowCall] = []
+    for node in walk(plan):
+        calls += node.aggregates if isinstance(node, Aggregate) else node.calls if isinstance(node, Window) else ()
+    rounded = any(pa.types.is_floating(call.dtype) and call.function not in _PICKS for call in calls)
+    above: list[Project] = []
+    inner = plan
+    while isinstance(inner, Project):
+        above.append(inner)
+        inner = inner.child
+    if not isinstance(inner, TopK | Sort):
+        return Rules(is_rounded=rounded)
+    names = {key.expr.name if isinstance(key.expr, Column) else "": "" for key in inner.order}
+    for name in names:
+        shown = name
+        for project in reversed(above):
+            found = [e.name for e in project.exprs if isinstance(e.expr, Column) and e.expr.name == shown]
+            shown = found[0] if found else ""
+        names[name] = shown
+    output = plan.schema.names
+    if not all(shown in output for shown in names.values()):
+        return Rules(is_rounded=rounded)
+    return Rules(tuple(output.index(shown) for shown in names.values()), isinstance(inner, TopK), rounded)
+
+
+def _rows(answer: Any) -> list[Values]:
+    """An answer of any action as rows of Python values."""
+    if isinstance(answer, pa.Table):
+        columns = [column.to_pylist() for column in answer.columns]
+        return list(zip(*columns, strict=True)) if columns else [()] * answer.num_rows
+    if isinstance(answer, list):
+        if all(isinstance(item, pa.RecordBatch) for item in answer):
+            return [row for batch in answer for row in _rows(pa.Table.from_batches([batch]))]
+        return [tuple(item) for item in answer]
+    return list(enumerate(answer.splitlines())) if isinstance(answer, str) else [(answer,)]
