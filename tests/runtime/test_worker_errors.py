@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import NumberFormatException, PySparkException
+from pyspark.errors import NumberFormatException, PySparkException, PythonException
 
 import sundog
 from sundog.errors import InternalError
@@ -185,3 +185,37 @@ def test_a_table_of_hostile_cells_raises_what_spark_raises_and_runs_nothing(
             assert raised.value.getCondition() == "CAST_INVALID_INPUT"
             assert "ParquetScan" in sundog.last_run().plan, "sundog met the cell first"
     assert not (tmp_path / "proof").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_a_frame_that_was_handed_out_raises_what_spark_raises(enabled: Any, tmp_path: Path, is_enabled: bool) -> None:
+    enabled.conf.set("spark.sundog.placement", "executors")
+    cells = hostile_cells(tmp_path / "proof")
+    pq.write_table(pa.table({"g": [1, 2], "s": ["7", cells["payload of another run"]]}), tmp_path / "rows.parquet")
+    frame = enabled.read.parquet(str(tmp_path / "rows.parquet"))
+    window = frame.selectExpr("g", "sum(CAST(s AS INT)) OVER (PARTITION BY g ORDER BY s) AS n")
+    accelerated = sundog.accelerate(window)
+    assert sundog.last_run().accelerated
+    if not is_enabled:
+        sundog.disable(enabled)
+    try:
+        for action in (accelerated.collect, accelerated.toArrow, lambda: list(accelerated.toLocalIterator())):
+            with pytest.raises(NumberFormatException) as raised:
+                action()
+            assert raised.value.getCondition() == "CAST_INVALID_INPUT"
+            assert raised.value.getSqlState() == "22018"
+    finally:
+        sundog.enable(enabled)
+
+
+@pytest.mark.spark
+def test_errors_of_the_users_own_functions_stay_as_they_are(enabled: Any) -> None:
+    def fail(batches: Any) -> Iterator[Any]:
+        raise ValueError("my own")
+        yield
+
+    enabled_frame = enabled.range(3).mapInArrow(fail, "id long")
+    sundog.accelerate(enabled_frame)
+    with pytest.raises(PythonException, match="my own"):
+        enabled_frame.collect()

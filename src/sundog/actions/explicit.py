@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from sundog.actions.handed_out import translate_worker_errors
 from sundog.actions.lifecycle import Action, run_action, settle, under_action
 from sundog.config import read_settings
 from sundog.query import check_classic, check_switched_on, conf_of, decided_text, plan_frame
@@ -17,6 +18,7 @@ def accelerate(frame: DataFrame) -> DataFrame:
     Parts that sundog runs on the driver are computed now; parts that run on executors when Spark runs the result.
     """
     check_classic(frame.sparkSession)
+    translate_worker_errors()
     return run_action(
         Action(
             "accelerate",
