@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.expr.evaluate import evaluate
 from sundog.expr.ordering import SortKey
+from tests.oracle.row_interpreter import interpret_column
 
 
 def compare_values(one: Any, other: Any, key: SortKey) -> int:
@@ -33,7 +33,7 @@ def _compare(one: Any, other: Any) -> int:
 
 def sorted_rows(batch: pa.RecordBatch, order: Sequence[SortKey]) -> list[int]:
     """The row numbers in order; ties stay as they are."""
-    keys = [_python(evaluate(key.expr, batch)) for key in order]
+    keys = [interpret_column(key.expr, batch) for key in order]
 
     def compare(left: int, right: int) -> int:
         for values, key in zip(keys, order, strict=True):
@@ -43,13 +43,6 @@ def sorted_rows(batch: pa.RecordBatch, order: Sequence[SortKey]) -> list[int]:
         return 0
 
     return sorted(range(batch.num_rows), key=cmp_to_key(compare))
-
-
-def _python(array: pa.Array) -> list[Any]:
-    if pa.types.is_temporal(array.type):
-        array = array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
-    values: list[Any] = array.to_pylist()
-    return values
 
 
 def first_rows(batch: pa.RecordBatch, order: Sequence[SortKey], limit: int, offset: int = 0) -> pa.RecordBatch:

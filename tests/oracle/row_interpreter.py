@@ -103,6 +103,14 @@ def interpret(expr: Expr, row: Mapping[str, Any]) -> Any:
             raise NotImplementedError(type(expr).__name__)
 
 
+def interpret_column(expr: Expr, batch: pa.RecordBatch) -> list[Any]:
+    """The expression's value in each row of a batch."""
+    if isinstance(expr, Column):
+        values: list[Any] = batch.column(expr.name).to_pylist()
+        return values
+    return [interpret(expr, row) for row in batch.to_pylist()]
+
+
 def order(left: Any, right: Any) -> int:
     """Spark's order of two values."""
     if isinstance(left, float):

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, NamedExpr
-from sundog.expr.evaluate import evaluate, predicate_mask
+from sundog.expr.nodes import Column, Expr
+from tests.oracle.row_interpreter import interpret_column
 
 Row = tuple[Any, ...]
 OVERFLOW = "overflow"
@@ -34,6 +35,11 @@ def same_key(value: Any) -> Any:
     return value
 
 
+def _values(expr: Expr, batch: pa.RecordBatch) -> list[Any]:
+    """A column as it is stored, and everything else by an evaluator that is not the one under test."""
+    return python_values(batch.column(expr.name)) if isinstance(expr, Column) else interpret_column(expr, batch)
+
+
 def reference_groups(
     keys: Sequence[NamedExpr], calls: Sequence[AggregateCall], batches: Iterable[pa.RecordBatch]
 ) -> dict[Row, Row]:
@@ -44,9 +50,9 @@ def reference_groups(
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        key_columns = [python_values(evaluate(key.expr, batch)) for key in keys]
-        columns = [[python_values(evaluate(arg, batch)) for arg in call.args] for call in calls]
-        masks = [None if call.filter is None else predicate_mask(call.filter, batch) for call in calls]
+        key_columns = [_values(key.expr, batch) for key in keys]
+        columns = [[_values(arg, batch) for arg in call.args] for call in calls]
+        masks = [None if call.filter is None else interpret_column(call.filter, batch) for call in calls]
         for row in range(batch.num_rows):
             key = tuple(same_key(column[row]) for column in key_columns)
             taken = groups.setdefault(key, [[] for _ in calls])
