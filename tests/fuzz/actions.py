@@ -112,30 +112,29 @@ def _read_back(frame: Any, folder: Path) -> Answer:
 
 
 def _create_table(frame: Any, scratch: Path) -> Answer:
-    folder, view = scratch / f"table-{next(_numbers)}", "fuzz_query"
-    name = f"fuzz_{next(_numbers)}"
-    frame.createOrReplaceTempView(view)
-    session = frame.sparkSession
-    try:
-        session.sql(f"CREATE TABLE {name} USING parquet LOCATION '{folder}' AS SELECT * FROM {view}")
-        return _read_back(frame, folder)
-    finally:
-        session.sql(f"DROP TABLE IF EXISTS {name}")
-        shutil.rmtree(folder, ignore_errors=True)
+    return _by_command(
+        frame, scratch, ["CREATE TABLE {table} USING parquet LOCATION '{folder}' AS SELECT * FROM {view}"]
+    )
 
 
 def _insert(frame: Any, scratch: Path) -> Answer:
-    folder, view = scratch / f"table-{next(_numbers)}", "fuzz_query"
-    name = f"fuzz_{next(_numbers)}"
-    frame.createOrReplaceTempView(view)
-    session = frame.sparkSession
+    empty = "CREATE TABLE {table} USING parquet LOCATION '{folder}' AS SELECT * FROM {view} WHERE false"
+    return _by_command(frame, scratch, [empty, "INSERT INTO {table} SELECT * FROM {view}"])
+
+
+def _by_command(frame: Any, scratch: Path, commands: list[str]) -> Answer:
+    """What commands write to a table, which is dropped again."""
+    number, session = next(_numbers), frame.sparkSession
+    names = {"table": f"fuzz_table_{number}", "view": f"fuzz_view_{number}", "folder": scratch / f"table-{number}"}
+    frame.createOrReplaceTempView(names["view"])
     try:
-        session.sql(f"CREATE TABLE {name} USING parquet LOCATION '{folder}' AS SELECT * FROM {view} WHERE false")
-        session.sql(f"INSERT INTO {name} SELECT * FROM {view}")
-        return _read_back(frame, folder)
+        for command in commands:
+            session.sql(command.format(**names))
+        return _read_back(frame, scratch / f"table-{number}")
     finally:
-        session.sql(f"DROP TABLE IF EXISTS {name}")
-        shutil.rmtree(folder, ignore_errors=True)
+        session.sql(f"DROP TABLE IF EXISTS {names['table']}")
+        session.catalog.dropTempView(names["view"])
+        shutil.rmtree(scratch / f"table-{number}", ignore_errors=True)
 
 
 def _partial(method: str, *args: Any) -> Action:

@@ -45,13 +45,30 @@ def _sums_exactly(name: Name) -> bool:
     return name.exact_sum if name.family in FLOATS else True
 
 
-def draw_aggregate(rng: Random, scope: Scope, key: tuple[str, ...] | None, windowed: bool = False) -> Expr:
-    """One call, without FILTER or OVER. A name of `key` is unique."""
+def draw_aggregate(
+    rng: Random, scope: Scope, key: tuple[str, ...] | None, windowed: bool = False, in_order: bool = False
+) -> Expr:
+    """One call, without FILTER or OVER. A name of `key` is unique. `in_order`: Spark's order of rows is determined."""
+    if in_order and rng.random() < 0.1:
+        return _by_order_of_rows(rng, scope)
     for _ in range(20):
         found = _try_aggregate(rng, scope, key, windowed)
         if found is not None:
             return found
     return Expr("count(*)", (), "bigint")
+
+
+def _by_order_of_rows(rng: Random, scope: Scope) -> Expr:
+    """Which of several rows is picked follows from the order in which Spark reads them."""
+    argument = draw_argument(rng, scope, ORDERED, summed=False, depth=1)
+    by = draw_argument(rng, scope, ORDERED, summed=False, depth=1)
+    if argument is None or by is None:
+        return Expr("count(*)", (), "bigint")
+    form = rng.choice(
+        ("max_by({0}, {1})", "min_by({0}, {1})", "first({0})", "last({0})", "first({0}) IGNORE NULLS", "any_value({0})")
+    )
+    args = (argument.expr, by.expr) if "{1}" in form else (argument.expr,)
+    return Expr(form, args, argument.expr.family)
 
 
 def _try_aggregate(rng: Random, scope: Scope, key: tuple[str, ...] | None, windowed: bool) -> Expr | None:

@@ -42,7 +42,10 @@ def draw_case(seed: int, number: int) -> Case:
     data, layout = draw_world(seed)
     rng = Random(f"case {seed} {number}")
     spark_confs, sundog_confs = draw_spark_confs(rng), draw_sundog_confs(rng)
-    table = Table("t", tuple(_name(data, column.name) for column in data.columns), ("id",))
+    one_task = (
+        len(layout.parts) == 1 and not layout.partition_by and len(spark_confs["spark.sql.files.maxPartitionBytes"]) > 6
+    )
+    table = Table("t", tuple(_name(data, column.name) for column in data.columns), ("id",), in_order=one_task)
     query = draw_query(rng, table, Table("u", (_small_key(data), Name("label", "string")), None))
     return Case(seed, number, data, layout, spark_confs, sundog_confs, query, draw_action(rng, query.check))
 
@@ -59,7 +62,8 @@ def _name(data: Data, name: str) -> Name:
     rng = Random(f"samples {name}")
     places = sorted(rng.sample(range(data.rows.num_rows), min(SAMPLES, data.rows.num_rows)))
     values = [value_at(data.rows[name], place) for place in places]
-    samples = tuple(literal(value, column.dtype) for value in values if value is not None)
+    is_nested = "<" in column.dtype
+    samples = () if is_nested else tuple(literal(value, column.dtype) for value in values if value is not None)
     return Name(name, column.family, False, column.exact_sum, column.tame, samples)
 
 

@@ -76,7 +76,8 @@ def canonical(value: Any) -> Cell:
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else ("float", value, math.copysign(1.0, value))
     if isinstance(value, Decimal):
-        return ("decimal", str(value))
+        # The JVM's rows come in engineering notation, which pads small values: -8E-10 as -800E-12.
+        return ("decimal", str(Decimal(value.to_eng_string())))
     if isinstance(value, bytes | bytearray):
         return (type(value).__name__, bytes(value))
     return (type(value).__name__, repr(value))

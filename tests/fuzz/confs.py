@@ -25,8 +25,8 @@ def draw_spark_confs(rng: Random) -> dict[str, str]:
     return {
         "spark.sql.ansi.enabled": rarely(0.4, "true", "false"),
         "spark.sql.session.timeZone": rng.choice(ZONES),
-        "spark.sql.sources.useV1SourceList": rarely(0.12, "", "avro,csv,json,kafka,orc,parquet,text"),
-        "spark.sql.parquet.enableVectorizedReader": rarely(0.2, "false", "true"),
+        "spark.sql.sources.useV1SourceList": rarely(0.15, "", "avro,csv,json,kafka,orc,parquet,text"),
+        "spark.sql.parquet.enableVectorizedReader": rarely(0.06, "false", "true"),
         "spark.sql.caseSensitive": rarely(0.15, "true", "false"),
         "spark.sql.parquet.filterPushdown": rarely(0.8, "false", "true"),  # with it Spark itself loses NaN rows
         "spark.sql.parquet.aggregatePushdown": rarely(0.1, "true", "false"),
@@ -43,6 +43,14 @@ def draw_spark_confs(rng: Random) -> dict[str, str]:
         "spark.sql.decimalOperations.allowPrecisionLoss": rarely(0.1, "false", "true"),
         "spark.sql.files.ignoreCorruptFiles": rarely(0.05, "true", "false"),
         "spark.sql.parquet.mergeSchema": rarely(0.1, "true", "false"),
+        "spark.sql.sources.partitionColumnTypeInference.enabled": rarely(0.2, "false", "true"),
+        "spark.sql.parquet.binaryAsString": rarely(0.05, "true", "false"),
+        "spark.sql.parquet.inferTimestampNTZ.enabled": rarely(0.05, "false", "true"),
+        "spark.sql.timestampType": rarely(0.05, "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"),
+        "spark.sql.legacy.castComplexTypesToString.enabled": rarely(0.03, "true", "false"),
+        "spark.sql.legacy.allowNegativeScaleOfDecimal": rarely(0.03, "true", "false"),
+        "spark.sql.files.maxPartitionBytes": rng.choice(("134217728", "134217728", "2000")),
+        "spark.sql.orderByOrdinal": rarely(0.05, "false", "true"),
         "spark.sql.groupByOrdinal": rarely(0.05, "false", "true"),
     }
 

@@ -117,6 +117,11 @@ def _forms() -> list[Form]:
         Form("bigint", "try_add({0}, {1})", ("bigint", "bigint")),
         Form("bigint", "try_multiply({0}, {1})", ("bigint", "bigint")),
         Form("bigint", "nullif({0}, <n>)", ("bigint",)),
+        # predicates that raise for some rows only, and so show in which order conditions are looked at
+        Form("boolean", "(1 / {0} > 0)", ("int",), 0.4, wild=True),
+        Form("boolean", "({0} > 1 AND 10 div {1} > 0)", ("int", "bigint"), 0.4, wild=True),
+        Form("boolean", "(CAST({0} AS INT) > 1)", ("string",), 0.3, wild=True),
+        Form("boolean", "({0} <> '' AND CAST({0} AS DATE) > DATE '2000-01-01')", ("string",), 0.3, wild=True),
         # casts
         Form("bigint", "CAST({0} AS BIGINT)", ("int",), 2),
         Form("int", "CAST({0} AS INT)", ("bigint",), wild=True),
@@ -174,10 +179,10 @@ def _forms() -> list[Form]:
             Form(family, "({0} % <nz>S)" if family == "smallint" else "({0} % {1})", (family, family), 0.1, wild=True)
         )
     for family in ("year", "month", "day", "quarter", "dayofweek", "weekday", "dayofyear", "weekofyear"):
-        found.append(Form("int", family + "({0})", ("date",), 0.4))
-        found.append(Form("int", family + "({0})", ("timestamp",), 0.2))
-    for family in ("hour", "minute", "second"):
+        found.append(Form("int", family + "({0})", ("date",), 0.8))
         found.append(Form("int", family + "({0})", ("timestamp",), 0.5))
+    for family in ("hour", "minute", "second"):
+        found.append(Form("int", family + "({0})", ("timestamp",), 1.0))
     for family in ORDERED:
         found += [
             Form("boolean", f"({{0}} {sign} {{1}})", (family, family), 0.25)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from tests.fuzz.schemas import Column, Data
 
 CODECS = ("NONE", "SNAPPY", "SNAPPY", "GZIP", "ZSTD", "LZ4")  # Spark comes without BROTLI
-SPARK_CODECS = ("uncompressed", "snappy", "snappy", "gzip", "zstd", "lz4raw")
+SPARK_CODECS = ("uncompressed", "snappy", "snappy", "gzip", "zstd", "lz4_raw")
 _DELTA = {"int", "bigint", "date", "timestamp", "timestamp_ntz", "tinyint", "smallint"}
 
 
@@ -34,8 +34,9 @@ class Part:
     share: float
     options: dict[str, Any] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
-    narrow: tuple[str, ...] = ()  # columns stored in a smaller type that Spark widens
+    stored: tuple[tuple[str, str], ...] = ()  # columns stored in another type, which Spark turns into the table's
     shuffled: bool = False
+    recased: tuple[str, ...] = ()  # columns whose names have letters of the other case here
 
 
 @dataclass(frozen=True)
@@ -43,31 +44,74 @@ class Layout:
     parts: tuple[Part, ...]
     partition_by: tuple[str, ...] = ()
     with_schema: bool = False  # read by an explicit schema, and not by that of a footer
+    defaults: tuple[tuple[str, str], ...] | None = (
+        None  # read as a table of the catalog, with these columns added later
+    )
 
     def __str__(self) -> str:
         lines = [
-            f"  {part.writer} {part.share} missing={part.missing} narrow={part.narrow} shuffled={part.shuffled} {part.options}"
+            f"  {part.writer} {part.share} missing={part.missing} stored={part.stored} recased={part.recased} {part.options}"
             for part in self.parts
         ]
-        return "\n".join([f"partitioned by {self.partition_by}, explicit schema: {self.with_schema}", *lines])
+        how = (
+            "a table with defaults " + repr(self.defaults)
+            if self.defaults is not None
+            else f"schema: {self.with_schema}"
+        )
+        return "\n".join([f"partitioned by {self.partition_by}, {how}", *lines])
 
 
 def draw_layout(rng: Random, data: Data) -> Layout:
     parts = tuple(draw_part(rng, data) for _ in range(rng.choice((1, 1, 2, 3, 5))))
     explicit = rng.random() < 0.3 or any(column.family == "interval day to second" for column in data.columns)
     if not explicit:
-        parts = tuple(replace(part, missing=(), narrow=()) for part in parts)
+        parts = tuple(replace(part, missing=(), stored=(), recased=()) for part in parts)
+    elif rng.random() < 0.25:
+        added = sorted({name for part in parts for name in part.missing})
+        return Layout(parts, (), explicit, tuple((name, _default(rng, data, name)) for name in added))
     candidates = [column.name for column in data.columns if column.name != "id" and _can_partition(column)]
     partition_by: tuple[str, ...] = ()
-    if candidates and rng.random() < 0.15:
+    if candidates and rng.random() < 0.2:
         partition_by = tuple(rng.sample(candidates, min(len(candidates), rng.choice((1, 1, 2)))))
         parts = tuple(Part("spark", part.share, _spark_options(rng)) for part in parts[:2])
     return Layout(parts, partition_by, explicit)
 
 
+def _default(rng: Random, data: Data, name: str) -> str:
+    dtype = data.column(name).dtype
+    values = [value for value in data.rows[name].cast("binary").to_pylist() if value] if dtype == "string" else []
+    if values:
+        return f"'{values[0].decode(errors='ignore').translate(_PLAIN)}'"
+    return _DEFAULTS.get(dtype.split("(")[0], f"CAST(NULL AS {dtype})")
+
+
+_PLAIN = {ord(letter): None for letter in "\\'\n\0"}
+_DEFAULTS = {
+    "int": "42",
+    "bigint": "-7",
+    "double": "1.5D",
+    "decimal": "0",
+    "date": "DATE '2020-02-02'",
+    "boolean": "true",
+}
+_DEFAULTS |= {"timestamp": "TIMESTAMP '2024-03-31 02:30:00'", "smallint": "3", "tinyint": "1"}
+
+
 def _can_partition(column: Column) -> bool:
-    """A folder name cannot hold every value: what Spark itself reads back as something else says nothing of sundog."""
-    return column.style in ("few", "constant") and column.family in ("int", "bigint", "date", "string", "boolean")
+    """Few values, of a type that Spark writes into a folder's name. What it reads back may be another, on both sides."""
+    kinds = (
+        "int",
+        "bigint",
+        "smallint",
+        "date",
+        "string",
+        "boolean",
+        "decimal",
+        "double",
+        "timestamp",
+        "timestamp_ntz",
+    )
+    return column.style in ("few", "constant", "skew") and column.family in kinds
 
 
 def draw_part(rng: Random, data: Data) -> Part:
@@ -76,8 +120,13 @@ def draw_part(rng: Random, data: Data) -> Part:
         return Part("spark", share, _spark_options(rng))
     others = [column for column in data.columns if column.name != "id"]
     missing = tuple(column.name for column in others if rng.random() < 0.05)
-    narrow = tuple(column.name for column in others if rng.random() < 0.2)
-    return Part("arrow", share, _arrow_options(rng, data), missing, narrow, rng.random() < 0.1)
+    stored = tuple(
+        (column.name, rng.choice(_STORED[column.family]))
+        for column in others
+        if column.family in _STORED and rng.random() < 0.25
+    )
+    recased = tuple(column.name for column in others if rng.random() < 0.03)
+    return Part("arrow", share, _arrow_options(rng, data), missing, stored, rng.random() < 0.1, recased)
 
 
 def _spark_options(rng: Random) -> dict[str, Any]:
@@ -162,8 +211,8 @@ def _shares(rows: pa.Table, layout: Layout) -> Iterator[tuple[Part, pa.Table]]:
 def _write_by_arrow(data: Data, rows: pa.Table, part: Part, path: Path) -> None:
     """A column for which the writer has no such encoding, or a codec it was built without, is written the plain way."""
     rows = rows.drop_columns([name for name in part.missing if name in rows.column_names])
-    for name in part.narrow:
-        rows = _narrowed(rows, name)
+    for name, other in part.stored:
+        rows = _stored_as(rows, name, other)
     if part.shuffled:
         rows = rows.select(list(reversed(rows.column_names)))
     options = dict(part.options)
@@ -172,27 +221,44 @@ def _write_by_arrow(data: Data, rows: pa.Table, part: Part, path: Path) -> None:
             options[several] = {name: value for name, value in options[several].items() if name in rows.column_names}
         elif isinstance(options.get(several), list):
             options[several] = [name for name in options[several] if name in rows.column_names]
+    if part.recased:
+        rows = rows.rename_columns([name.swapcase() if name in part.recased else name for name in rows.column_names])
+        for several in ("column_encoding", "use_dictionary"):
+            options.pop(several, None)
     try:
         pq.write_table(rows, path, **options)
     except (pa.ArrowNotImplementedError, OSError, ValueError):
         pq.write_table(rows, path, row_group_size=options["row_group_size"], compression="NONE")
 
 
-_NARROWER = {pa.int64(): pa.int32(), pa.float64(): pa.float32(), pa.int16(): pa.int8()}
+_STORED = {
+    "bigint": ("int32", "int16", "uint32"),
+    "int": ("int16", "uint16", "uint8"),
+    "smallint": ("int8",),
+    "double": ("float", "int32"),
+    "decimal": ("narrow",),
+    "string": ("binary",),
+    "timestamp": ("ms", "naive"),
+    "timestamp_ntz": ("ms", "zoned"),
+}
 
 
-def _narrowed(rows: pa.Table, name: str) -> pa.Table:
+def _stored_as(rows: pa.Table, name: str, other: str) -> pa.Table:
+    """With a column in another type, where it holds the values."""
     if name not in rows.column_names:
         return rows
-    place, column = rows.column_names.index(name), rows[name]
-    smaller = _NARROWER.get(column.type)
-    if smaller is None:
-        return rows
+    column = rows[name]
+    if other == "narrow":
+        target = pa.decimal128(max(column.type.scale, 1, column.type.precision - 3), column.type.scale)
+    elif other in ("ms", "naive", "zoned"):
+        zone = None if other == "naive" else "UTC" if other == "zoned" else column.type.tz
+        target = pa.timestamp("ms" if other == "ms" else "us", zone)
+    else:
+        target = pa.type_for_alias(other)
     try:
-        cast = column.cast(smaller)
+        return rows.set_column(rows.column_names.index(name), name, column.cast(target))
     except pa.ArrowInvalid:
         return rows
-    return rows.set_column(place, name, cast)
 
 
 def _write_by_spark(
@@ -236,8 +302,19 @@ def set_confs(spark: Any, confs: dict[str, str]) -> Iterator[None]:
                 spark.conf.set(key, value)
 
 
-def read(spark: Any, data: Data, layout: Layout, folder: Path) -> Any:
-    reader = spark.read
-    if layout.with_schema:
-        reader = reader.schema(data.ddl)
-    return reader.parquet(str(folder))
+def create_table(spark: Any, data: Data, layout: Layout, folder: Path, name: str) -> None:
+    """A table of the catalog over the folder, to which the columns with defaults were added after it was made."""
+    added = dict(layout.defaults or ())
+    kept = Data(tuple(column for column in data.columns if column.name not in added), data.rows)
+    spark.sql(f"CREATE TABLE {name} ({kept.ddl}) USING parquet LOCATION '{folder}'")
+    for column in data.columns:
+        if column.name in added:
+            ddl = Data((column,), data.rows).ddl
+            spark.sql(f"ALTER TABLE {name} ADD COLUMN {ddl} DEFAULT {added[column.name]}")
+
+
+def read(spark: Any, data: Data, layout: Layout, folder: Path, table: str) -> Any:
+    """The DataFrame over the folder, or over the table of this name if the layout is one of the catalog."""
+    if layout.defaults is not None:
+        return spark.table(table)
+    return (spark.read.schema(data.ddl) if layout.with_schema else spark.read).parquet(str(folder))

@@ -58,6 +58,7 @@ class Table:
     name: str
     names: tuple[Name, ...]
     key: tuple[str, ...] | None
+    in_order: bool = False  # Spark reads it in one task, so that the order of rows is determined
 
     @property
     def sql(self) -> str:
@@ -211,7 +212,7 @@ def _columns(rng: Random, source: Source, at_least: int = 1) -> list[Output]:
     chosen = rng.sample(names, min(len(names), rng.randint(at_least, 5)))
     outputs = [Output(name.name, name.expr, name.tame, name.exact_sum) for name in chosen]
     for number in range(rng.choice((0, 0, 1, 1, 2))):
-        exact = [name.family for name in names if not name.inexact]
+        exact = [name.family for name in names if not name.inexact and name.family in ORDERED]
         if exact:
             family = rng.choice([*exact, "bigint", "string", "double"])
             outputs.append(Output(f"e{number}", draw_expr(rng, names, family, 2), tame=False, exact_sum=False))
@@ -248,7 +249,7 @@ def _ordered(rng: Random, select: Select, nested: bool, share: float = 1.0) -> S
         chosen = [name for name in chosen if name.name not in (select.key or ())]
         chosen += [name for name in select.names if name.name in (select.key or ())]
     order = tuple(SortKey(name.expr, rng.choice(DIRECTIONS)) for name in chosen)
-    limit = rng.choice((0, 1, 3, 10, 10, 50, 10_000))
+    limit = rng.choice((1, 3, 10, 10, 50, 10_000)) if rng.random() < 0.98 else 0
     offset = rng.choice((0, 0, 0, 2, 25))
     return replace(select, order=order, limit=limit, offset=offset, total=total)
 
@@ -267,7 +268,7 @@ def _aggregate(rng: Random, source: Source, nested: bool) -> Select:
     calls = [
         Output(
             f"a{number}",
-            filtered(rng, source.names, draw_aggregate(rng, source.names, source.key)),
+            _call(rng, source),
             tame=False,
             exact_sum=False,
         )
@@ -296,6 +297,11 @@ def _aggregate(rng: Random, source: Source, nested: bool) -> Select:
     if not keys:
         select = replace(select, key=None)
     return _ordered(rng, select, nested, 0.3)
+
+
+def _call(rng: Random, source: Source) -> Expr:
+    in_order = isinstance(source, Table) and source.in_order
+    return filtered(rng, source.names, draw_aggregate(rng, source.names, source.key, in_order=in_order))
 
 
 def _group_key(rng: Random, names: list[Name]) -> Expr:

@@ -24,7 +24,8 @@ from tests.fuzz.case import Case, draw_case
 from tests.fuzz.pair import Outcome, Pair
 from tests.fuzz.shrink import shrink
 
-CASES_PER_SEED = 12
+CASES_PER_SEED = 16
+TOGETHER = 5  # every so many seeds, the cases of one run in several threads at once
 SHOWN_ROWS = 12
 
 
@@ -104,10 +105,16 @@ def shrink_case(pair: Pair, found: Outcome, seconds: float) -> Outcome:
     return pair.run(shrink(found.case, still_differs, seconds))
 
 
-def fuzz(pair: Pair, seed: int, seconds: float, shrink_seconds: float, save: Path | None) -> Tally:
+def fuzz(
+    pair: Pair, seed: int, seconds: float, shrink_seconds: float, save: Path | None, cases: int = CASES_PER_SEED
+) -> Tally:
     tally, until, seen = Tally(), monotonic() + seconds, set[str]()
     while monotonic() < until:
-        for number in range(CASES_PER_SEED):
+        if seed % TOGETHER == 0:
+            _fuzz_together(pair, seed, tally)
+            seed += 1
+            continue
+        for number in range(cases):
             case = draw_case(seed, number)
             if save is not None:
                 (save / "current").write_text(case.name)  # should the process die, the case is known
@@ -132,6 +139,17 @@ def fuzz(pair: Pair, seed: int, seconds: float, shrink_seconds: float, save: Pat
     return tally
 
 
+def _fuzz_together(pair: Pair, seed: int, tally: Tally) -> None:
+    """What differs is run again alone: if it differs no more, the threads are to blame."""
+    for outcome in pair.run_together([draw_case(seed, number) for number in range(CASES_PER_SEED // 2)]):
+        alone = pair.run(outcome.case) if outcome.difference is not None else outcome
+        if alone.freedom is not None:
+            continue
+        tally.add(outcome)
+        if outcome.difference is not None:
+            print(f"{describe(outcome)}\n    alone: {alone.difference or 'no difference'}", flush=True)
+
+
 def _signature(outcome: Outcome) -> str:
     """Alike for most members of one bug: only the first of them is made smaller."""
     text = f"{outcome.difference or outcome.gave_up} {outcome.ours.message[:60]}"
@@ -142,8 +160,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare sundog with plain Spark on random cases.")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=CASES_PER_SEED, help="for each seed, over the same files")
     parser.add_argument("--case", help="seed:number, run once more")
-    parser.add_argument("--sql", help="with --case: this query instead of the drawn one")
     parser.add_argument("--shrink", type=float, default=60, help="seconds to spend on each difference; 0: none")
     parser.add_argument("--save", type=Path, help="folder for one text per difference")
     args = parser.parse_args()
@@ -160,7 +178,7 @@ def main() -> int:
             if args.shrink and (outcome.difference or outcome.gave_up):
                 print(describe(shrink_case(pair, outcome, args.shrink)))
             return int(outcome.difference is not None)
-        tally = fuzz(pair, args.seed, args.seconds, args.shrink, args.save)
+        tally = fuzz(pair, args.seed, args.seconds, args.shrink, args.save, args.cases)
     print(tally)
     return int(bool(tally.differences))
 

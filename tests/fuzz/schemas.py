@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 DECIMALS = ((1, 0), (4, 2), (9, 4), (10, 0), (18, 6), (19, 3), (38, 10), (38, 0), (38, 38))
-ROWS = (0, 1, 2, 7, 40, 150, 400, 400, 1500)
+ROWS = (0, 1, 2, 7, 7, 40, 40, 40, 150, 150, 150, 400, 400, 400, 400, 1500, 1500)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ FAMILIES = (
 
 
 def draw_column(rng: Random, name: str, count: int) -> tuple[Column, pa.Array]:
-    family = rng.choice(FAMILIES)
+    family = rng.choice(FAMILIES) if rng.random() < 0.96 else rng.choice(("array<int>", "struct<a:int,b:string>"))
     dtype = "decimal({},{})".format(*rng.choice(DECIMALS)) if family == "decimal" else family
     if family == "interval":
         dtype = "interval day to second"
@@ -130,6 +130,8 @@ _ARROW = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "array<int>": pa.list_(pa.int32()),
+    "struct<a:int,b:string>": pa.struct([("a", pa.int32()), ("b", pa.string())]),
     "interval day to second": pa.int64(),  # as Spark stores it, in microseconds; read by a schema that says so
 }
 
@@ -156,6 +158,8 @@ def arrange(rng: Random, style: str, one: Callable[[], Any], count: int) -> list
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:
+    if isinstance(value, list | dict):
+        return (False, repr(value))
     return (True, 0) if value != value else (False, value)
 
 
@@ -292,7 +296,17 @@ def _interval(rng: Random, dtype: str, style: str) -> Callable[[], int]:
     return lambda: rng.randint(-100, 100) * rng.choice((1, 10**6, 86_400_000_000))
 
 
+def _array(rng: Random, dtype: str, style: str) -> Callable[[], list[int | None]]:
+    return lambda: [rng.choice((None, 1, 2, 7)) for _ in range(rng.randint(0, 3))]
+
+
+def _struct(rng: Random, dtype: str, style: str) -> Callable[[], dict[str, Any]]:
+    return lambda: {"a": rng.choice((None, 1, 2)), "b": rng.choice((None, "", "x"))}
+
+
 _DRAWS: dict[str, Draw] = {
+    "array<int>": _array,
+    "struct<a:int,b:string>": _struct,
     "boolean": _boolean,
     "tinyint": _integer(8),
     "smallint": _integer(16),

@@ -74,6 +74,8 @@ def _simpler_settings(case: Case) -> Iterator[Case]:
     plain = Layout((PLAIN_PART,), (), layout.with_schema)
     if layout != plain:
         yield replace(case, layout=plain)
+        if layout.defaults is not None:
+            yield replace(case, layout=replace(layout, defaults=None))
         if len(layout.parts) > 1:
             for part in layout.parts:
                 yield replace(case, layout=replace(layout, parts=(part,)))
@@ -101,7 +103,7 @@ def _simpler_settings(case: Case) -> Iterator[Case]:
 
 def _fewer_columns(case: Case) -> Iterator[Case]:
     for column in case.data.columns:
-        if column.name != "id" and column.name not in case.query.sql:
+        if column.name != "id" and column.name not in case.query.sql and case.layout.defaults is None:
             yield replace(case, data=case.data.drop(column.name))
 
 

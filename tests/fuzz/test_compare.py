@@ -45,6 +45,11 @@ def test_nan_equals_nan_and_a_multiset_has_no_order() -> None:
     assert difference(answer((NAN, 1), (2.0, None)), answer((2.0, None), (NAN, 1)), MULTISET) is None
 
 
+def test_a_small_decimal_is_the_same_in_engineering_notation() -> None:
+    assert difference(answer((Decimal("-8E-10"),)), answer((Decimal("-800E-12"),)), TOTAL) is None
+    assert difference(answer((Decimal("-8E-10"),)), answer((Decimal("-8E-9"),)), TOTAL) is not None
+
+
 def test_a_total_order_is_an_order() -> None:
     assert difference(answer((1,), (2,)), answer((2,), (1,)), TOTAL) is not None
 

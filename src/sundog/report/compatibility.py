@@ -28,6 +28,8 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
   cancellation: a sliding sum over `1e16, 1, -1e16` is what a fresh sum of each frame would be.
 - **WHERE on floats.** With Parquet filter pushdown Spark itself loses NaN rows of some files; sundog answers as SQL says.
 - **LIMIT without ORDER BY.** Any rows may come, and they may be others than Spark's.
+- **A DataFrame that ran before**, run again after its files changed: Spark answers from the shuffle files of the first run as
+  long as it has them, and reads the files when it has not. sundog reads them, as a new DataFrame would.
 
 ## Stays on Spark
 
