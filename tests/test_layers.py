@@ -41,7 +41,9 @@ LAYERS = {
     "parquet": layer("kernels", "expr", packages="numpy pyarrow"),
     "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
-    "front": layer("plan.logical", "parquet.relation", "parquet.paths", "expr", packages="numpy pyarrow"),
+    "front": layer(
+        "plan.logical", "parquet.relation", "parquet.paths", "parquet.store_settings", "expr", packages="numpy pyarrow"
+    ),
     "runtime": layer("plan", "operators", "parquet", "expr", "report.details", packages="numpy pyarrow"),
     "report": layer(
         "front.catalyst_expr",

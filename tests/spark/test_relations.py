@@ -270,6 +270,22 @@ def test_bucketed_tables(session: Any, table: str) -> None:
     same(session, lambda: session.sql(f"SELECT p, count(*) FROM {table} WHERE p IN (1, 5) GROUP BY p"))
 
 
+def test_a_file_without_a_bucket_in_a_bucketed_table_is_left_to_spark(session: Any, table: str) -> None:
+    session.sql("SELECT id, id % 7 AS p FROM range(100)").write.bucketBy(4, "p").saveAsTable(table)
+    path = next(file for file in session.table(table).inputFiles() if file.endswith(".parquet"))
+    write(Path(path.removeprefix("file:").replace("///", "/")).parent / "stray.parquet", id=[1000], p=[3])
+    session.sql(f"REFRESH TABLE {table}")
+    same(session, lambda: session.sql(f"SELECT p, count(*) FROM {table} GROUP BY p"), accelerated=False)
+
+
+def test_an_option_with_a_value_that_spark_may_refuse_is_left_to_spark(session: Any, tmp_path: Path) -> None:
+    write(tmp_path / "t" / "a.parquet", id=[1, 2], day=[dt.date(1000, 1, 1), dt.date(2000, 1, 1)])
+    for mode in ("corrected", "OTHER"):
+        reader = session.read.option("datetimeRebaseMode", mode)
+        frame = reader.parquet(str(tmp_path / "t"))
+        same(session, lambda frame=frame: frame.groupBy("day").count(), accelerated=False)
+
+
 # -- times in files ----------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,15 +30,17 @@ from sundog.front.jvm_functions import methods, text_of, type_json
 from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import json_of
 from sundog.front.session_conf import SessionConf
-from sundog.parquet.paths import is_local, plain_path, scheme_of
+from sundog.parquet.paths import authority_of, is_local, plain_path, scheme_of
 from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation, in_reading_order
+from sundog.parquet.store_settings import PREFIXES, UnsupportedFileSystem, needed_settings
 from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
 
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
-HADOOP_SETTINGS = {"s3a": "fs.s3a.", "gs": "fs.gs.", "abfss": "fs.azure.", "hdfs": "dfs."}
 EXISTS_DEFAULT = "EXISTS_DEFAULT"
+REBASE_MODES = ("LEGACY", "CORRECTED", "EXCEPTION")
+_BUCKET_NAME = re.compile(r".*_\d+(?:\.[^/]*)?", re.DOTALL)
 
 
 def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: SessionConf, session: Any) -> Relation:
@@ -68,6 +71,8 @@ def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: 
         listed = plan.listings[leaf.path] = list_files(
             jvm, source.location, filters, source.data_filters(jvm), source.partition_schema(), schema.partition_types
         )
+    if source.is_bucketed() and not all(_BUCKET_NAME.fullmatch(file.uri) for file in listed):
+        raise Declined.because(Code.SOURCE, "a file of a bucketed table does not say which bucket it is")
     files = tuple(map(_current_file, listed))
     return Relation(
         files=in_reading_order(files),
@@ -99,6 +104,8 @@ class _Source(Protocol):
     def options(self, jvm: Any) -> dict[str, str]:
         """Read options, by lower-case name."""
         ...
+
+    def is_bucketed(self) -> bool: ...
 
     def hadoop_conf(self) -> Any:
         """Hadoop's settings as this scan would use them: the session's and the reader's."""
@@ -136,6 +143,9 @@ class _V1Source:
     def options(self, jvm: Any) -> dict[str, str]:
         return _lower_keys(jvm, jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._relation.options()))
 
+    def is_bucketed(self) -> bool:
+        return bool(self._relation.bucketSpec().isDefined())
+
     def hadoop_conf(self) -> Any:
         return self._relation.sparkSession().sessionState().newHadoopConfWithOptions(self._relation.options())
 
@@ -172,6 +182,9 @@ class _V2Source:
 
     def options(self, jvm: Any) -> dict[str, str]:
         return _lower_keys(jvm, self._scan.options().asCaseSensitiveMap())
+
+    def is_bucketed(self) -> bool:
+        return False
 
     def hadoop_conf(self) -> Any:
         return self._scan.hadoopConf()
@@ -365,10 +378,10 @@ def _current_file(listed: ListedFile) -> DataFile:
 
 def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool) -> ReadOptions:
     def flag(option: str, key: str) -> bool:
-        return options.get(option.lower(), conf.text(key)).strip().lower() == "true"
+        return _one_of(option, options.get(option.lower(), conf.text(key).strip()).lower(), ("true", "false")) == "true"
 
     def text(option: str, key: str) -> str:
-        return options.get(option.lower(), conf.text(key)).strip().upper()
+        return _one_of(option, options.get(option.lower(), conf.text(key).strip().upper()), REBASE_MODES)
 
     return ReadOptions(
         case_sensitive=case_sensitive,
@@ -381,17 +394,41 @@ def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bo
     )
 
 
+def _one_of(option: str, value: str, values: tuple[str, ...]) -> str:
+    """The value, if Spark takes it as well; it may raise for another one, or not, depending on the files."""
+    if value not in values:
+        raise Declined.because(Code.READ_OPTION, f"{option} is {value}, which is none of {', '.join(values)}")
+    return value
+
+
 def _filesystem_settings(files: tuple[DataFile, ...], source: _Source, session: Any) -> tuple[tuple[str, str], ...]:
-    """Hadoop's fs.* settings for files that are not local; the Parquet layer knows which of them it can use."""
-    schemes = {scheme_of(file.path) for file in files} - {"file"}
-    if not schemes:
+    """How to open files that are not local, from Hadoop's settings as this scan has them; declines what is not understood."""
+    remote = [file.path for file in files if not is_local(file.path)]
+    if not remote:
         return ()
-    unknown = schemes - set(HADOOP_SETTINGS)
-    if unknown or len(schemes) > 1:
+    schemes = {scheme_of(path) for path in remote}
+    if len(schemes) > 1 or not schemes <= set(PREFIXES):
         raise Declined.because(Code.FILE_SYSTEM, f"files are on {', '.join(sorted(schemes))}")
-    prefix = HADOOP_SETTINGS[schemes.pop()]
-    found = json.loads(json_of(session._jvm, source.hadoop_conf().getPropsWithPrefix(prefix)))
-    return tuple(sorted((prefix + key, value) for key, value in found.items()))
+    (scheme,) = schemes
+    jvm, prefix = session._jvm, PREFIXES[scheme]
+    found: dict[str, str] = json.loads(json_of(jvm, source.hadoop_conf().getPropsWithPrefix(prefix)))
+    defaults: dict[str, str] = json.loads(json_of(jvm, _hadoop_defaults(jvm, scheme).getPropsWithPrefix(prefix)))
+    changed = [(prefix + key, value) for key, value in found.items() if defaults.get(key) != value]
+    try:
+        return needed_settings(scheme, {authority_of(path) for path in remote}, changed)
+    except UnsupportedFileSystem as problem:
+        raise Declined.because(Code.FILE_SYSTEM, str(problem)) from problem
+
+
+def _hadoop_defaults(jvm: Any, scheme: str) -> Any:
+    """What Hadoop's files say, without what Spark's session or a reader has set.
+
+    The machine's own files count as defaults for HDFS, which Arrow opens by the same files.
+    """
+    configuration = jvm.org.apache.hadoop.conf.Configuration(scheme == "hdfs")
+    if scheme != "hdfs":
+        configuration.addResource("core-default.xml")
+    return configuration
 
 
 def _label(files: tuple[DataFile, ...]) -> str:

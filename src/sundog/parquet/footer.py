@@ -38,10 +38,11 @@ from sundog.parquet.file_metadata import (
     parse_footer,
 )
 from sundog.parquet.file_statistics import Leaf, RawStatistics, trusted_statistics
-from sundog.parquet.filesystem import Settings, open_file
+from sundog.parquet.filesystem import open_file
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.store_settings import Settings
 
 Stamp = tuple[int, ...]
 CACHE_BYTES = 256 << 20
