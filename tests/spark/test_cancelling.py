@@ -221,6 +221,27 @@ def test_session_tag_of_the_thread_itself_cancels(session: Any, slow: None, plac
     assert_cancelled(outcome, since, "part of cancelled job tags")
 
 
+def test_an_action_cancelled_in_shadow_mode_is_not_run_again_to_compare(session: Any) -> None:
+    session.udf.register("wait", lambda value: time.sleep(LONG_SECONDS) or value, "long")
+    frame = session.sql(f"SELECT wait(g) FROM ({QUERY})")
+    session.conf.set("spark.sundog.placement", "executors")
+    session.conf.set("spark.sundog.mode", "shadow")
+    try:
+        before = sundog.shadow_report(session)
+        runner, outcome = start(session, frame.collect, "in shadow")
+        wait_until_it_runs(session, "executors", "in shadow")
+        since = time.monotonic()
+        session.sparkContext.cancelJobGroup("in shadow")
+        runner.join(30)
+        after = sundog.shadow_report(session)
+    finally:
+        session.conf.unset("spark.sundog.mode")
+    assert after.eligible == before.eligible + 1
+    assert after.compared == before.compared
+    assert len(outcome.jobs) == 1
+    assert_cancelled(outcome, since, "part of cancelled job group")
+
+
 def test_operation_of_our_own_session_can_be_interrupted(session: Any, slow: None) -> None:
     session.conf.set("spark.sundog.placement", "executors")
     runner, outcome = start(session, session.sql(QUERY).collect, "operation")

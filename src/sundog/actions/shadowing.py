@@ -56,6 +56,10 @@ class Shadow:
         try:
             answer = plain()
         except (PySparkException, Py4JError) as error:
+            failure = classify(error)
+            if failure.outcome is Outcome.CANCELLED:
+                note_failure(self.run, failure)
+                raise
             raised = error
         seconds = perf_counter() - started
         try:
