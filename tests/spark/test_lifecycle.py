@@ -39,13 +39,18 @@ def falls_back(session: Any) -> Iterator[None]:
     session.conf.set("spark.sundog.onInternalError", "raise")
 
 
-@pytest.fixture
-def table(session: Any) -> Iterator[str]:
-    """A table of two columns with two rows, whose second column has a default."""
+@pytest.fixture(scope="module")
+def made_table(session: Any) -> Iterator[str]:
     session.sql("CREATE TABLE kept (v BIGINT, d BIGINT DEFAULT 7) USING parquet")
-    session.sql("INSERT INTO kept VALUES (1, 10), (2, 20)")
     yield "kept"
     session.sql("DROP TABLE IF EXISTS kept")
+
+
+@pytest.fixture
+def table(session: Any, made_table: str) -> str:
+    """A table of two columns with two rows, whose second column has a default."""
+    session.sql(f"INSERT OVERWRITE {made_table} VALUES (1, 10), (2, 20)")
+    return made_table
 
 
 def rows_of(session: Any, table: str) -> list[tuple[Any, ...]]:
@@ -106,8 +111,10 @@ def test_a_bug_at_any_step_gives_sparks_answer(
     assert "in fails" in run.internal_error
 
 
-@pytest.mark.parametrize("action", [name for name in ACTIONS if name != "accelerate"])
-@pytest.mark.parametrize("sql", [WHOLE, SUBTREE], ids=["whole", "subtree"])
+@pytest.mark.parametrize(
+    ("action", "sql"),
+    [(name, WHOLE) for name in ACTIONS if name != "accelerate"] + [("collect", SUBTREE), ("toArrow", SUBTREE)],
+)
 @pytest.mark.usefixtures("falls_back")
 def test_a_bug_while_rows_are_handed_over_gives_sparks_answer(
     session: Any, action: str, sql: str, monkeypatch: pytest.MonkeyPatch
@@ -133,7 +140,7 @@ def test_a_bug_in_converting_rows_gives_sparks_answer(session: Any, monkeypatch:
 def test_lost_rows_give_sparks_answer(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row accounting of a window on executors is checked when all is done, and before the caller has an answer."""
     sql = "SELECT id, sum(id) OVER (ORDER BY id) s FROM events"
-    joined = f"SELECT /*+ COALESCE(1) */ w.s FROM ({sql}) w JOIN (SELECT 1 AS one) o ON w.id > o.one"
+    joined = f"SELECT w.s FROM ({sql}) w JOIN (SELECT 1 AS one) o ON w.id > o.one"
     session.conf.set("spark.sundog.placement", "executors")
     with plain_spark(session):
         theirs = sorted(session.sql(joined).collect())

@@ -20,21 +20,34 @@ ROWS = [(key, part, f"row {key}") for key in range(12) for part in (0, 1)]
 GROUPED = "SELECT max(k) k, max(s) s, p FROM {} GROUP BY p"
 
 
-@pytest.fixture
-def session(enabled: Any) -> Iterator[Any]:
-    """Two tables that hold the same rows: one that is read, one that is partitioned."""
-    for name, partitioned in (("plain_table", ""), ("partitioned_table", "PARTITIONED BY (p)"), ("other_table", "")):
-        enabled.sql(f"DROP TABLE IF EXISTS {name}")
-        enabled.sql(f"CREATE TABLE {name} (k INT, s STRING, p INT) USING parquet {partitioned}")
-        enabled.createDataFrame([(k, s, p) for k, p, s in ROWS], "k int, s string, p int").write.insertInto(name)
+TABLES = {"plain_table": "", "partitioned_table": "PARTITIONED BY (p)", "other_table": ""}
+
+
+def fill(session: Any, name: str) -> None:
+    session.sql(f"DROP TABLE IF EXISTS {name}")
+    session.sql(f"CREATE TABLE {name} (k INT, s STRING, p INT) USING parquet {TABLES[name]}")
+    session.createDataFrame([(k, s, p) for k, p, s in ROWS], "k int, s string, p int").write.insertInto(name)
+
+
+@pytest.fixture(scope="module")
+def tables(enabled: Any) -> Iterator[Any]:
+    """Tables that hold the same rows: two to write to, one of them partitioned, and one to read."""
+    for name in TABLES:
+        fill(enabled, name)
     yield enabled
-    for name in ("plain_table", "partitioned_table", "other_table"):
+    for name in TABLES:
         enabled.sql(f"DROP TABLE IF EXISTS {name}")
-    enabled.conf.unset("spark.sql.sources.partitionOverwriteMode")
 
 
-def folder_of(session: Any, table: str) -> str:
-    return str(next(iter(session.table(table).inputFiles())).rpartition("/")[0])
+@pytest.fixture
+def session(tables: Any) -> Iterator[Any]:
+    """Afterwards each table is as it was."""
+    before = {name: sorted(tables.table(name).inputFiles()) for name in TABLES}
+    yield tables
+    tables.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    for name, files in before.items():
+        if sorted(tables.table(name).inputFiles()) != files:
+            fill(tables, name)
 
 
 def grouped(session: Any, table: str) -> Any:
@@ -94,8 +107,11 @@ def rows_of(session: Any, table: str) -> list[tuple[Any, ...]]:
         return sorted(tuple(row) for row in session.table(table).select("k", "s", "p").collect())
 
 
-@pytest.mark.parametrize("table", ["plain_table", "partitioned_table"])
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(
+    ("write", "table"),
+    [(write, "plain_table") for write in WRITES]
+    + [(write, "partitioned_table") for write in ("INSERT OVERWRITE", "saveAsTable", "insertInto", "INSERT INTO")],
+)
 def test_a_write_over_what_it_reads_ends_as_on_spark(session: Any, write: str, table: str) -> None:
     before = rows_of(session, table)
     ours = outcome(lambda: WRITES[write](session, table))
