@@ -55,7 +55,7 @@ MOST_ROWS = (1 << 31) - 1  # of a row group
 _KNOWN_ENCODINGS = 0b11_1111_1101  # a bit for each; 1 was never used
 _BYTES_OF_TYPE = (1, 4, 8, 12, 4, 8, -1, 0)  # -1: any; 0: of the schema
 _FIXED_LEN_BYTE_ARRAY = 7
-_MOST_VALUES = 1 << 24  # of a footer: 640 MB of table. The largest one seen, of 20,000 columns, has 2 million
+_MOST_VALUES = 1 << 24  # of a footer: 640 MB of table, 440,000 column chunks as Arrow writes them
 _NONE = -1
 # The fields of parquet.thrift that are read, and their types.
 _ROOT = {2: LIST, 3: I64, 4: LIST, 5: LIST, 6: BINARY, 7: LIST, 8: STRUCT, 9: BINARY}
@@ -181,15 +181,18 @@ def parse_footer(data: bytes, file_size: int) -> FileMetadata:
 
 
 def _table(data: bytes) -> Ints:
+    """The values of the footer: as a rule there is one for each three of its bytes."""
     raw = np.frombuffer(data, np.uint8)
-    count = int(read_values(raw, np.empty((0, VALUE_FIELDS), np.int64)))
+    table = np.empty((min(len(data) // 2, _MOST_VALUES), VALUE_FIELDS), np.int64)
+    count = int(read_values(raw, table))
     if count == BROKEN:
         raise Broken("its footer is no Thrift struct")
     if count > _MOST_VALUES:
         raise Broken(f"its footer has {count} values")
-    table = np.empty((count, VALUE_FIELDS), np.int64)
-    read_values(raw, table)
-    return table
+    if count > len(table):
+        table = np.empty((count, VALUE_FIELDS), np.int64)
+        read_values(raw, table)
+    return table[:count]
 
 
 def _demand(sentence: str, holds: npt.NDArray[np.bool_]) -> None:
