@@ -158,8 +158,9 @@ class Settings:
         "floatingPoint",
         _one_of("fast", "spark"),
         "fast",
-        "Sums and averages of doubles over window frames. `fast`: correctly rounded more often than Spark's, and so "
-        "different in the last bits. `spark`: added in Spark's order, bit for bit, or left to Spark.",
+        "Sums, averages and variances of doubles, whose last bits depend on the order of addition. `fast`: in an order "
+        "that suits sundog, over frames without loss by cancellation; more exact than Spark's, and so different in the last "
+        "bits. `spark`: over frames in Spark's order, bit for bit where the order key is unique; by group, left to Spark.",
         Category.GENERAL,
     )
     decoder: Literal["own", "arrow"] = _option(

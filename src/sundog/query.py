@@ -159,7 +159,9 @@ def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:
     name = conf.text("spark.sql.session.timeZone")
     rules = java_zone(session._jvm, name)
     case_mapping = conf.flag("spark.sql.icu.caseMappings.enabled")
-    return Scope({}, name, {} if rules is None else {name: rules}, case_mapping)
+    segment_trees = conf.flag("spark.sql.window.segmentTree.enabled")
+    whole_stage = conf.flag("spark.sql.codegen.wholeStage")
+    return Scope({}, name, {} if rules is None else {name: rules}, case_mapping, segment_trees, whole_stage)
 
 
 def whole_table(planned: Planned, run: Run, executions: list[Execution]) -> pa.Table:

@@ -42,6 +42,9 @@ class Code(Enum):
     RANGE_OVERFLOW = (
         "A frame boundary leaves the range of the order key's type, where Spark's answer depends on row order."
     )
+    FLOATING_POINT = (
+        "spark.sundog.floatingPoint is `spark`, and the order in which Spark adds these doubles is not kept here."
+    )
     EXECUTION = "Something failed while sundog ran the query, so Spark ran it instead."
     INTERNAL = (
         "A bug of sundog's own: Spark ran the query instead. The stack is in `Run.internal_error`; please report it."

@@ -67,7 +67,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class WindowCall:
-    """One window function. `args` of lag/lead: (input, offset literal, default); of ntile/nth_value: as in Spark."""
+    """One window function. `args` of lag/lead: (input, offset literal, default); of ntile/nth_value: as in Spark.
+
+    `in_order`: doubles are added from the first row of a frame to its last, as Spark does it.
+    """
 
     name: str
     function: str
@@ -77,3 +80,4 @@ class WindowCall:
     filter: Expr | None = None
     ignore_nulls: bool = False
     ansi: bool = True
+    in_order: bool = False

@@ -31,14 +31,16 @@ from sundog.expr.nodes import (
 from sundog.tree import walk
 
 Range = tuple[int, int]
+_DEEPEST_RANGE = 16  # levels that are looked through for a bound: `a + b + …` has one for each term
 
 
 def can_raise(expr: Expr) -> bool:
     """False only if no row whatsoever can make it raise."""
-    return any(_node_can_raise(node) for node in walk(expr))
+    return any(node_can_raise(node) for node in walk(expr))
 
 
-def _node_can_raise(node: Expr) -> bool:
+def node_can_raise(node: Expr) -> bool:
+    """The same of one node, whatever is below it."""
     match node:
         case AddInterval():
             return True
@@ -147,19 +149,21 @@ _PART_RANGES: dict[str, Range] = {
 }
 
 
-def _range(expr: Expr) -> Range:
-    """Values that an integer expression can have, as far as types and constants tell."""
+def _range(expr: Expr, depth: int = 0) -> Range:
+    """Values that an integer expression can have, as far as types and constants tell down to some depth."""
     whole = _type_range(expr.dtype)
+    if depth > _DEEPEST_RANGE:
+        return whole
     match expr:
         case Literal(value=int(value)):
             return value, value
         case Cast() if pa.types.is_integer(expr.child.dtype):
-            low, high = _range(expr.child)
+            low, high = _range(expr.child, depth + 1)
             return (low, high) if whole[0] <= low and high <= whole[1] else whole
         case Cast() if pa.types.is_boolean(expr.child.dtype):
             return 0, 1
         case Arith():
-            low, high = _exact_range(expr)
+            low, high = _exact_range(expr, depth)
             return (low, high) if whole[0] <= low and high <= whole[1] else whole
         case DatePart() if expr.part in _PART_RANGES:
             return _PART_RANGES[expr.part]
@@ -167,9 +171,9 @@ def _range(expr: Expr) -> Range:
             return 0, 2**31 - 1
         case Case():
             values = [value for _, value in expr.branches] + ([expr.otherwise] if expr.otherwise else [])
-            return _union([_range(value) for value in values])
+            return _union([_range(value, depth + 1) for value in values])
         case Coalesce():
-            return _union([_range(value) for value in expr.args])
+            return _union([_range(value, depth + 1) for value in expr.args])
         case _:
             return whole
 
@@ -178,11 +182,11 @@ def _union(ranges: list[Range]) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _exact_range(node: Arith) -> Range:
+def _exact_range(node: Arith, depth: int = 0) -> Range:
     """The mathematical results of integer arithmetic, whether or not the type can hold them."""
     if not (pa.types.is_integer(node.left.dtype) and pa.types.is_integer(node.right.dtype)):
         return _type_range(node.dtype)
-    (a, b), (c, d) = _range(node.left), _range(node.right)
+    (a, b), (c, d) = _range(node.left, depth + 1), _range(node.right, depth + 1)
     match node.op:
         case ArithOp.ADD:
             return a + c, b + d

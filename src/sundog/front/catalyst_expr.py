@@ -68,6 +68,8 @@ class Scope:
     zone: str = "UTC"
     zones: Mapping[str, Zone] = field(default_factory=dict)
     icu_case_mapping: bool = True  # spark.sql.icu.caseMappings.enabled
+    segment_trees: bool = False  # spark.sql.window.segmentTree.enabled
+    whole_stage: bool = True  # spark.sql.codegen.wholeStage
 
     def column(self, attribute: Node) -> Column:
         name = f"{attribute['name']}#{attribute['exprId']['id']}"

@@ -228,9 +228,10 @@ IRRELEVANT: dict[Why, str] = {
 COMPUTED: dict[str, str] = {
     "ansi.enabled": "each expression carries the mode that it was made with",
     "caseSensitive": "names of columns in files, and of partition columns",
+    "codegen.wholeStage": "without it a WHERE is tested in another order, and one that can raise stays on Spark",
     "decimalOperations.allowPrecisionLoss": "each expression carries the type of its result",
     "execution.pyspark.binaryAsBytes": "Python type of binary columns in rows",
-    "files.ignoreCorruptFiles": "a file that cannot be read is skipped",
+    "files.ignoreCorruptFiles": "the rows before the damage count, and which these are only Spark's reader knows: stays on Spark",
     "files.ignoreMissingFiles": "a file that is gone is skipped",
     "icu.caseMappings.enabled": "upper and lower",
     "legacy.statisticalAggregate": "each function carries it; one that is to give NaN stays on Spark",
@@ -239,7 +240,7 @@ COMPUTED: dict[str, str] = {
     "parquet.int96RebaseModeInRead": "the same for INT96",
     "parquet.int96TimestampConversion": "INT96 of other writers than Spark stays on Spark under it",
     "session.timeZone": "casts and functions of times",
-    "window.segmentTree.enabled": "frames of doubles are added in another order, as they are here",
+    "window.segmentTree.enabled": "frames of doubles are added in another order; under floatingPoint=spark they stay on Spark",
 }
 """Settings whose every value sundog obeys, and where."""
 

@@ -17,6 +17,8 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node, object_name
+from sundog.front.early_errors import early_errors
+from sundog.front.floating_point import added_as_spark_does
 from sundog.front.partitioning import drawn_over_moved_rows, has_one_partition, shows_partitions
 from sundog.front.relation import internal_name
 from sundog.front.repeated_columns import at_places, column_name, each_once
@@ -109,8 +111,11 @@ class _Matcher:
         if not plan.schema.names:  # rows without columns cannot be handed to Spark; the plan below has columns
             self._search_below(node, matches, above)
             return
-        if above is not None and not has_one_partition(plan):
-            matches.decline((above,))
+        problem = early_errors(plan, self._session.whole_stage)
+        if problem is None and above is not None and not has_one_partition(plan):
+            problem = above
+        if problem is not None:
+            matches.decline((problem,))
             self._search_below(node, matches, above)
             return
         placed = at_places(plan, self._output_names(node))
@@ -150,18 +155,22 @@ class _Matcher:
             case "Aggregate":
                 self._check_enabled(self._settings.aggregate_enabled, "spark.sundog.aggregate.enabled", node)
                 child = self._convert(node.child)
-                return match_aggregate(node, child, self._scope(child))
+                return self._added_up(match_aggregate(node, child, self._scope(child)))
             case "Expand":
                 child = self._convert(node.child)
                 return match_expand(node, child, self._scope(child))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
                 child = self._convert(node.child) if node["partitionSpec"] else self._window_input(node)
-                return match_window(node, child, self._scope(child))
+                return self._added_up(match_window(node, child, self._scope(child)))
             case "SubqueryAlias" | "WindowGroupLimit":  # the latter drops early what a filter above drops in any case
                 return self._convert(node.child)
             case _:
                 raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)
+
+    def _added_up(self, plan: LogicalPlan) -> LogicalPlan:
+        strict = self._settings.floating_point == "spark"
+        return added_as_spark_does(plan, self._session.segment_trees) if strict else plan
 
     def _scan(self, leaf: Node, condition: Node | None) -> LogicalPlan:
         relation = self._read_relation(leaf, condition)

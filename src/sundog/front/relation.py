@@ -383,10 +383,12 @@ def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bo
     def text(option: str, key: str) -> str:
         return _one_of(option, options.get(option.lower(), conf.text(key).strip().upper()), REBASE_MODES)
 
+    if flag("ignoreCorruptFiles", "spark.sql.files.ignoreCorruptFiles"):
+        sentence = "under ignoreCorruptFiles the rows before the damage count, as Spark's reader comes to them"
+        raise Declined.because(Code.READ_OPTION, sentence)
     return ReadOptions(
         case_sensitive=case_sensitive,
         ignore_missing_files=flag("ignoreMissingFiles", "spark.sql.files.ignoreMissingFiles"),
-        ignore_corrupt_files=flag("ignoreCorruptFiles", "spark.sql.files.ignoreCorruptFiles"),
         datetime_rebase_mode=text("datetimeRebaseMode", "spark.sql.parquet.datetimeRebaseModeInRead"),
         int96_rebase_mode=text("int96RebaseMode", "spark.sql.parquet.int96RebaseModeInRead"),
         int96_conversion=conf.flag("spark.sql.parquet.int96TimestampConversion"),

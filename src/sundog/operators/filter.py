@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
+from sundog.expr.where import where_mask
 from sundog.operators.aggregate.vectors import Ints, from_arrow, is_view, to_arrow
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
@@ -30,7 +30,7 @@ class FilterOperator(Operator):
         for batch in batches:
             if batch.num_rows == 0:
                 continue
-            kept = keep_rows(batch, predicate_mask(self.predicate, batch))
+            kept = keep_rows(batch, where_mask(self.predicate, batch))
             context.metrics.add("rows_filtered", batch.num_rows - kept.num_rows)
             if kept.num_rows:
                 yield kept

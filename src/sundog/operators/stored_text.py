@@ -17,6 +17,7 @@ from sundog.expr.buffers import Bools
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, IsNull, Literal, Not, columns_of, conjunction, conjuncts
 from sundog.expr.raising import can_raise
+from sundog.expr.where import where_mask
 from sundog.kernels.strings import MAX_INLINE
 from sundog.operators.aggregate.vectors import Vector, from_arrow, full_mask, is_view, plain_text, plain_type
 
@@ -56,7 +57,7 @@ class StoredPredicate:
         """The rows for which it is true."""
         masks = [_column_mask(name, test, batch.column(name)) for name, test in self.alone.items()]
         if self.rest is not None:
-            masks.append(predicate_mask(self.rest, batch))
+            masks.append(where_mask(self.rest, batch))
         return _both(masks)
 
 

@@ -34,11 +34,12 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.expr.buffers import Bools, Indices
-from sundog.expr.evaluate import evaluate, predicate_mask
+from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.ordering import SortKey, select_k
 from sundog.expr.ranks import Rank
 from sundog.expr.threshold import DynamicFilter, Threshold
+from sundog.expr.where import where_mask
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
 from sundog.operators.scan import column_schema, open_slice, to_batch
@@ -187,7 +188,7 @@ class TopKSpec:
             return chosen
         piece.complete()
         batch = piece.rows_at(chosen)
-        mask: Bools = predicate_mask(self.predicate, batch)
+        mask: Bools = where_mask(self.predicate, batch)
         passed = np.flatnonzero(mask)
         metrics.add("rows_filtered", batch.num_rows - len(passed))
         return passed if chosen is None else chosen[passed]

@@ -21,6 +21,7 @@ from sundog.operators.aggregate.final import BestGroups
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.context import TaskContext
 from sundog.operators.topk import TopKOperator
+from sundog.support import Declined
 from tests.operators.aggregate.reference import reference_groups
 from tests.operators.aggregate.runner import HUGE, Setup, assert_same_results, rows_by_key, run_phases
 from tests.oracle.batches import ALL_TYPES, array_of, record_batches
@@ -369,21 +370,39 @@ WIDE = pa.decimal128(38, 0)
 NINES = pa.array([Decimal(9 * 10**37), Decimal(9 * 10**37)], WIDE)
 
 
+def one_of_two_groups(function: AggregateCall, values: pa.Array) -> Any:
+    """The result of a group; another one beside it."""
+    keys = pa.array([1] * len(values) + [2])
+    rows = one_batch(k=keys, x=pa.concat_arrays([values, pa.array([Decimal(1)], values.type)]))
+    table, _ = run_phases([NamedExpr("k", column("k", LONG))], [function], rows, Setup())
+    return next(row[function.name] for row in table.to_pylist() if row["k"] == 1)
+
+
 def test_decimal_sum_that_leaves_38_digits() -> None:
     x = column("x", WIDE)
     with pytest.raises(SparkQueryError) as raised:
-        only_row([call("sum", x)], one_batch(x=NINES))
+        one_of_two_groups(call("sum", x), NINES)
     assert raised.value.parameters["message"] == "Overflow in sum of decimals"
-    assert only_row([call("sum", x, ansi=False)], one_batch(x=NINES)) == {"sum#1": None}
-    assert only_row([call("try_sum", x)], one_batch(x=NINES)) == {"try_sum#1": None}
+    assert one_of_two_groups(call("sum", x, ansi=False), NINES) is None
+    assert one_of_two_groups(call("try_sum", x), NINES) is None
 
 
 def test_decimal_sum_is_lost_for_good() -> None:
     """As Spark's buffer becomes NULL: a later row does not bring the sum back into its type."""
+    back = pa.concat_arrays([NINES, pa.array([Decimal(-9 * 10**37)], WIDE)])
+    assert one_of_two_groups(call("sum", column("x", WIDE), ansi=False), back) is None
+
+
+def test_a_decimal_sum_without_keys_that_may_leave_its_type_on_the_way_is_spark_s() -> None:
+    """Spark looks at the sums of its tasks, not of rows, and where tasks begin is not known here."""
     x = column("x", WIDE)
-    back = pa.array([Decimal(-9 * 10**37)], WIDE)
-    tasks = [*one_batch(x=NINES), *one_batch(x=back)]
-    assert only_row([call("sum", x, ansi=False)], tasks) == {"sum#1": None}
+    halves = [*one_batch(x=pa.array([Decimal(6 * 10**37)], WIDE)), *one_batch(x=pa.array([Decimal(-6 * 10**37)], WIDE))]
+    for function in ("sum", "avg", "try_sum"):
+        for in_process in (True, False):
+            with pytest.raises(Declined, match="depends on its tasks"):
+                only_row([call(function, x)], halves, in_process=in_process)
+    small = pa.array([Decimal(10**33), Decimal(-5), None], WIDE)
+    assert only_row([call("sum", x)], one_batch(x=small)) == {"sum#1": Decimal(10**33 - 5)}
 
 
 def test_decimal_average_with_too_many_digits_for_its_type() -> None:
@@ -391,10 +410,10 @@ def test_decimal_average_with_too_many_digits_for_its_type() -> None:
     largest = pa.array([Decimal("9999999999999999999999999999.1234567891")], dtype)
     x = column("x", dtype)
     with pytest.raises(SparkQueryError) as raised:
-        only_row([call("avg", x)], one_batch(x=largest))
+        one_of_two_groups(call("avg", x), largest)
     assert raised.value.condition == "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
-    assert only_row([call("avg", x, ansi=False)], one_batch(x=largest)) == {"avg#1": None}
-    assert only_row([call("try_avg", x)], one_batch(x=largest)) == {"try_avg#1": None}
+    assert one_of_two_groups(call("avg", x, ansi=False), largest) is None
+    assert one_of_two_groups(call("try_avg", x), largest) is None
 
 
 def test_filter_shields_its_argument_from_errors() -> None:

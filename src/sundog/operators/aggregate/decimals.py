@@ -5,8 +5,11 @@
 
 A sum that leaves its type at any row is lost: ARITHMETIC_OVERFLOW under ANSI, else NULL. An average whose sum is fine
 may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL. Only arguments of
-more than 28 digits can come to that. Without GROUP BY, Spark checks the sum at fewer points, depending on its
-partitioning; sundog checks it at every row there too.
+more than 28 digits can come to that.
+
+Without GROUP BY, Spark holds the sum against its type once for each of its tasks and once at the end: what is too long in
+the middle of a task may come back. Where its tasks begin is not known here. So a sum of one group whose values are so large
+that some order of them may leave the type is handed back to Spark (`_DecimalSums.depends_on_tasks`).
 """
 
 from __future__ import annotations
@@ -25,9 +28,11 @@ from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.query_errors import decimal_sum_overflow
 from sundog.operators.aggregate.sums import COUNT, FLAG, GroupCounts, single_counts
 from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, both, full_mask, nulls
+from sundog.support import Code, Declined
 
 _MOST_DIGITS = 38
 _LARGEST_FAST_COUNT = 2**32 - 1
+_LARGEST_MAGNITUDE = 1e38 / 2**16  # of one task's rows, so that no part of those of 65,536 tasks leaves 38 digits
 
 
 def sum_type(dtype: pa.DataType) -> pa.DataType:
@@ -53,7 +58,27 @@ class _DecimalSums:
         self.null_state = NullState()
         self._sums = np.zeros((0, 2), np.int64)
         self._overflowed = np.zeros(0, np.uint8)
+        self._magnitude = 0.0
+        self._told = False
         self.groups = 0
+
+    def weigh(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
+        """Note how large the rows of a single group are; call it before `add`, for rows only."""
+        if groups.count != 1 or self.dtype.precision < _MOST_DIGITS or values.all_null:
+            return
+        words = values.values if valid is None else values.values[valid != 0]
+        low, high = words[:, 0].view(np.uint64).astype(np.float64), words[:, 1].astype(np.float64)
+        self._magnitude += float(np.abs(high * 2.0**64 + low).sum())
+
+    @property
+    def depends_on_tasks(self) -> bool:
+        """Whether a part of the rows of the only group may add up to more than the type holds."""
+        return self.groups == 1 and (self._told or self._magnitude >= _LARGEST_MAGNITUDE)
+
+    def check_tasks(self) -> None:
+        if self.depends_on_tasks:
+            sentence = "a sum of decimals may leave its type on the way, where Spark's answer depends on its tasks"
+            raise Declined.because(Code.CAN_RAISE, sentence, "Aggregate")
 
     def add(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count
@@ -68,6 +93,10 @@ class _DecimalSums:
             lost = flags.values & full_mask(flags)
             self._overflowed[groups.ids[lost != 0]] = 1
 
+    def mark_large(self, flags: Vector) -> None:
+        """Take over what other tasks say of the size of their rows."""
+        self._told |= not flags.all_null and bool((flags.values & full_mask(flags)).any())
+
     @property
     def lost(self) -> Bytes:
         return self._overflowed[: self.groups]
@@ -78,6 +107,12 @@ class _DecimalSums:
         if self.lost.any():
             sums = np.where(self.lost[:, None] != 0, 0, sums)
         return [Vector(self.dtype, self.groups, sums, self.null_state.valid()), Vector(FLAG, self.groups, self.lost)]
+
+    def large(self) -> Vector:
+        """The state that `mark_large` takes; NULL, which costs nothing, where there is nothing to say."""
+        if not self.depends_on_tasks:
+            return nulls(FLAG, self.groups)
+        return Vector(FLAG, self.groups, np.ones(self.groups, np.uint8))
 
     def kept(self) -> Bytes | None:
         """Validity after losses; None where there are all."""
@@ -95,24 +130,32 @@ class SumDecimals(Accumulator):
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
-        return (self.call.dtype, FLAG)
+        return (self.call.dtype, FLAG, FLAG)
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count
-        self._sums.add(args[0], counted(args, rows), groups)
+        valid = counted(args, rows)
+        self._sums.weigh(args[0], valid, groups)
+        self._sums.add(args[0], valid, groups)
 
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        return [Vector(self.call.dtype, length, args[0].values, counted(args, rows)), nulls(FLAG, length)]
+        return [
+            Vector(self.call.dtype, length, args[0].values, counted(args, rows)),
+            nulls(FLAG, length),
+            nulls(FLAG, length),
+        ]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
         self.groups = groups.count
         self._sums.add(states[0], counted(states[:1], None), groups)
         self._sums.mark_lost(states[1], groups)
+        self._sums.mark_large(states[2])
 
     def state(self) -> list[Vector]:
-        return self._sums.state()
+        return [*self._sums.state(), self._sums.large()]
 
     def evaluate(self) -> Vector:
+        self._sums.check_tasks()
         if self._sums.lost.any() and self.call.ansi and self.call.function == "sum":
             raise decimal_sum_overflow("sum")
         return Vector(self.call.dtype, self.groups, self._sums.values, self._sums.kept())
@@ -126,7 +169,7 @@ class AverageDecimals(Accumulator):
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
-        return (self._sums.dtype, FLAG, COUNT)
+        return (self._sums.dtype, FLAG, COUNT, FLAG)
 
     @property
     def count_columns(self) -> frozenset[int]:
@@ -135,24 +178,28 @@ class AverageDecimals(Accumulator):
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count
         valid = counted(args, rows)
+        self._sums.weigh(args[0], valid, groups)
         self._sums.add(args[0], valid, groups)
         self._counts.update(valid, groups)
 
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
         valid = counted(args, rows)
         sums = Vector(self._sums.dtype, length, args[0].values, valid)
-        return [sums, nulls(FLAG, length), single_counts(valid, length)]
+        return [sums, nulls(FLAG, length), single_counts(valid, length), nulls(FLAG, length)]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
         self.groups = groups.count
         self._sums.add(states[0], counted(states[:1], None), groups)
         self._sums.mark_lost(states[1], groups)
         self._counts.merge(states[2], groups)
+        self._sums.mark_large(states[3])
 
     def state(self) -> list[Vector]:
-        return [*self._sums.state(), Vector(COUNT, self.groups, self._counts.values[: self.groups])]
+        counts = Vector(COUNT, self.groups, self._counts.values[: self.groups])
+        return [*self._sums.state(), counts, self._sums.large()]
 
     def evaluate(self) -> Vector:
+        self._sums.check_tasks()
         raises = self.call.ansi and self.call.function == "avg"
         if raises and self._sums.lost.any():
             raise decimal_sum_overflow("avg")

@@ -54,7 +54,7 @@ class Need:
 
 def need_of(call: WindowCall) -> Need:
     """The need of one call."""
-    sensitive = call.function in _ORDER_SENSITIVE or call.frame.units == "rows"
+    sensitive = call.function in _ORDER_SENSITIVE or call.frame.units == "rows" or call.in_order
     if call.function in PLACE_FUNCTIONS:
         counts = call.function in ("ntile", "percent_rank", "cume_dist")
         kind = FrameNeed.WHOLE_COUNT if counts else FrameNeed.CARRIED_STATE
@@ -67,6 +67,8 @@ def need_of(call: WindowCall) -> Need:
     opens = frame.start.kind is BoundKind.UNBOUNDED_PRECEDING
     stays_open = frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
     if opens or stays_open:
+        if call.in_order:  # what ranges have added up for themselves was not added up in order
+            return Need(FrameNeed.ONE_RANGE, _offset_frames(frame), order_sensitive=True)
         away = (opens and _is_preceding(frame.end)) or (stays_open and _is_following(frame.start))
         wide = frame.units == "rows" and max(reach_of(frame)) > MAX_EDGE_ROWS
         if away or wide:

@@ -42,7 +42,7 @@ class Moments(MergeableFunction):
         if is_strange:
             means, squares = np.where(strange, 0.0, means), np.where(strange, 0.0, squares)
         n, mean, m2 = np.empty(len(starts)), np.empty(len(starts)), np.empty(len(starts))
-        if ordered_cost(starts, stops) <= _CHEAP * len(starts):
+        if self.call.in_order or ordered_cost(starts, stops) <= _CHEAP * len(starts):
             ordered_moments(counts, means, squares, starts, stops, (0.0, 0.0, 0.0), n, mean, m2)
         else:
             sliding_moments(counts, means, squares, starts, stops, n, mean, m2)

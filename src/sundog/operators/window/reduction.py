@@ -26,11 +26,12 @@ Longs = npt.NDArray[np.int64]
 
 
 def is_reducible(calls: tuple[WindowCall, ...]) -> bool:
-    """Whether all calls are over RANGE frames and have partial states."""
+    """Whether all calls are over RANGE frames and have partial states that may stand for rows."""
     return all(
         call.frame.units == "range"
         and call.function not in ("lag", "lead", "cume_dist")
         and frame_function(call).reducible
+        and not call.in_order
         for call in calls
     )
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -171,7 +171,8 @@ class FloatSum(MergeableFunction):
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         values, counts = elements.arrays
-        sums, valid = double_sums(values, starts, stops), frames_that_count(counts, starts, stops)
+        summed = frame_sums_in_order if self.call.in_order else double_sums
+        sums, valid = summed(values, starts, stops), frames_that_count(counts, starts, stops)
         if not self.call.function.endswith("sum"):
             sums = sums / np.maximum(frame_counts(counts, starts, stops), 1)
         if pa.types.is_decimal(self.call.dtype):
@@ -212,16 +213,13 @@ class DecimalSum(MergeableFunction):
         factor = 10 ** (wanted.scale - scale)
         slow = _risky_decimals(lows, highs, starts, stops)
         if is_average:
-            if wanted.scale > 28:  # Spark rounds to 39 places first, which can matter here
-                slow = np.arange(len(starts))
-            else:
-                too_long = np.abs(_wide_doubles(sum_lows, sum_highs)) * factor >= 0.9e38 * np.maximum(numbers, 1)
-                slow = np.union1d(slow, np.flatnonzero(too_long))
+            too_long = np.abs(_wide_doubles(sum_lows, sum_highs)) * factor >= 0.9e38 * np.maximum(numbers, 1)
+            slow = np.union1d(slow, np.flatnonzero(too_long))
             wide_quotients(sum_lows, sum_highs, numbers, factor)
         valid = numbers > 0
         for row in slow[valid[slow]]:
-            exact = _sum_in_order(lows, highs, range(starts[row], stops[row]), scale)
-            value = _average(exact, int(numbers[row]), wanted) if is_average else exact
+            exact = _exact_decimal(lows, highs, range(starts[row], stops[row]), scale)
+            value = _quotient(exact, int(numbers[row])) if is_average else exact
             fitted = _fitted(value, wanted)
             if fitted is None and self.call.ansi and not self.call.function.startswith("try_"):
                 raise SparkQueryError.decimal_out_of_range(value, wanted)
@@ -271,14 +269,20 @@ def _above(sizes: Doubles, starts: Positions, stops: Positions, limit: float) ->
     return np.flatnonzero(risky)
 
 
+def frame_sums_in_order(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
+    """The sum of each frame from its first row to its last: Spark's, bit for bit."""
+    result = np.empty(len(starts))
+    ordered_sums(values, starts, stops, np.arange(len(starts)), 0.0, result)
+    return result
+
+
 def double_sums(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
     """The sum of each frame: exactly Spark's where that is cheap or where values cancel, else exact, rounded once."""
     result = np.empty(len(starts))
     if not len(starts):
         return result
     if ordered_cost(starts, stops) <= _CHEAP * len(starts):
-        ordered_sums(values, starts, stops, np.arange(len(starts)), 0.0, result)
-        return result
+        return frame_sums_in_order(values, starts, stops)
     profile = _Profile.of(values)
     if profile.integral and profile.largest * float(widest_frame(starts, stops)) < _EXACT_DOUBLES:
         return _sums(values.astype(np.int64), starts, stops).astype(np.float64)
@@ -374,22 +378,19 @@ def _risky_decimals(lows: npt.NDArray[np.uint64], highs: Longs, starts: Position
     return _above(sizes, starts, stops, 0.9e38)
 
 
-_SUM_CONTEXT = Context(prec=39, rounding=ROUND_HALF_DOWN)  # in which Spark adds decimals
 _WIDE_CONTEXT = Context(prec=120)
 
 
-def _sum_in_order(lows: npt.NDArray[np.uint64], highs: Longs, rows: range, scale: int) -> Decimal:
-    total = Decimal(0)
-    for row in rows:
-        number = Decimal((int(highs[row]) << 64) | int(lows[row])).scaleb(-scale, _WIDE_CONTEXT)
-        total = _SUM_CONTEXT.add(total, number)
-    return total
+def _exact_decimal(lows: npt.NDArray[np.uint64], highs: Longs, rows: range, scale: int) -> Decimal:
+    """The sum of a frame. A window's buffer holds it whole: only the result is held against its type."""
+    total = sum((int(highs[row]) << 64) | int(lows[row]) for row in rows)
+    return Decimal(total).scaleb(-scale, _WIDE_CONTEXT)
 
 
-def _average(total: Decimal, count: int, dtype: pa.DataType) -> Decimal:
-    """Spark divides to 39 places HALF_DOWN and then fits the quotient."""
+def _quotient(total: Decimal, count: int) -> Decimal:
+    """To 39 places, what follows cut off: rounded to a scale of up to 38 after that, it has been rounded once."""
     quotient = _WIDE_CONTEXT.divide(total, Decimal(count))
-    return quotient.quantize(Decimal(1).scaleb(-39), ROUND_HALF_DOWN, _WIDE_CONTEXT)
+    return quotient.quantize(Decimal(1).scaleb(-39), ROUND_DOWN, _WIDE_CONTEXT)
 
 
 def _fitted(value: Decimal, dtype: pa.DataType) -> int | None:

@@ -1,0 +1,71 @@
+"""Where Spark evaluates what no row asks for, and raises: such a part of a plan stays on Spark.
+
+Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
+twice (`expr/sharing.py`), and the order of tests in a WHERE (`expr/where.py`), which is another one outside of whole-stage
+code. Both matter only to what can raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall
+from sundog.expr.nodes import Expr, conjuncts
+from sundog.expr.raising import can_raise
+from sundog.expr.sharing import Root, evaluated_early, shared_in_tests
+from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Window
+from sundog.support import Code, Reason
+from sundog.tree import walk
+
+_MOST_GENERATED_COLUMNS = 100  # spark.sql.codegen.maxFields
+_USE_ARGUMENT_ONCE = frozenset({"sum", "count", "min", "max"})
+
+
+def early_errors(plan: LogicalPlan, whole_stage: bool) -> Reason | None:
+    """Why Spark may raise where sundog would not; None if it does not. `whole_stage`: spark.sql.codegen.wholeStage."""
+    for node in walk(plan):
+        match node:
+            case Filter(predicate=predicate) if can_raise(predicate):
+                tests = conjuncts(predicate)
+                if len(tests) > 1 and not (whole_stage and len(node.schema) <= _MOST_GENERATED_COLUMNS):
+                    return Reason(
+                        Code.CAN_RAISE, "without generated code, Spark tests a WHERE in another order", "Filter"
+                    )
+                if shared_in_tests(tests):
+                    return _shared("Filter")
+            case Project(exprs=exprs) if evaluated_early((named.expr, False) for named in exprs):
+                return _shared("Project")
+            case Expand(projections=projections) if any(
+                evaluated_early((expr, False) for expr in projection) for projection in projections
+            ):
+                return _shared("Expand")
+            case Aggregate(keys=keys, aggregates=calls):
+                roots = [*((key.expr, False) for key in keys), *(root for call in calls for root in _roots(call))]
+                if evaluated_early(roots):
+                    return _shared("Aggregate")
+            case Window(calls=windowed) if evaluated_early((arg, False) for call in windowed for arg in call.args):
+                return _shared("Window")
+    return None
+
+
+def _roots(call: AggregateCall) -> Iterator[Root]:
+    """The arguments as often as Spark's update names them; behind a FILTER only some rows are meant to evaluate them."""
+    guarded = call.filter is not None
+    if call.filter is not None:
+        yield call.filter, False
+    for arg in call.args:
+        yield arg, guarded
+        if not _uses_once(call.function, arg):
+            yield arg, guarded
+
+
+def _uses_once(function: str, arg: Expr) -> bool:
+    return function in _USE_ARGUMENT_ONCE and not pa.types.is_decimal(arg.dtype)
+
+
+def _shared(node: str) -> Reason:
+    return Reason(
+        Code.CAN_RAISE, "an expression that may raise occurs twice, and Spark evaluates it before it is asked for", node
+    )

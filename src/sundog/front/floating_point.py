@@ -1,0 +1,65 @@
+"""`spark.sundog.floatingPoint = spark`: doubles are added in Spark's order, bit for bit, or the query is Spark's.
+
+A sum of doubles depends on the order of addition in its last bits. Over a frame with a unique order key Spark has one
+order: from the first row of the frame to the last, begun anew for each row unless the frame only grows. The calls that
+this concerns are marked (`WindowCall.in_order`), and the operators then add up as Spark does. What stays on Spark:
+
+- frames up to UNBOUNDED FOLLOWING that begin elsewhere than at the first row: Spark adds up the rest for each row;
+- windows without ORDER BY, where the order is that in which rows arrive;
+- windows under `spark.sql.window.segmentTree.enabled`, which merges partial sums of blocks;
+- GROUP BY: the order of merging is that of Spark's own tasks. `avg` of integers of up to 32 bits has no such bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, BoundKind, WindowCall
+from sundog.plan.logical import Aggregate, LogicalPlan, Project, Window
+from sundog.support import Code, Declined
+
+_SUMS = frozenset({"sum", "avg", "try_sum", "try_avg", "avg_unscaled"})
+_MOMENTS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr"})
+
+
+def added_as_spark_does(plan: LogicalPlan, segment_trees: bool) -> LogicalPlan:
+    """A matched shape with its sums of doubles marked; declines where Spark's order cannot be kept."""
+    match plan:
+        case Project():
+            return replace(plan, child=added_as_spark_does(plan.child, segment_trees))
+        case Aggregate():
+            for call in plan.aggregates:
+                if adds_doubles(call):
+                    raise Declined.because(Code.FLOATING_POINT, f"{call.function} by group", "Aggregate")
+            return plan
+        case Window():
+            calls = tuple(_in_order(call, plan, segment_trees) if adds_doubles(call) else call for call in plan.calls)
+            return replace(plan, calls=calls)
+        case _:
+            return plan
+
+
+def adds_doubles(call: AggregateCall | WindowCall) -> bool:
+    """Whether the order of addition can show in the result."""
+    if call.function in _MOMENTS:
+        return True
+    if call.function not in _SUMS:
+        return False
+    dtype = call.args[0].dtype
+    if call.function.endswith("sum"):
+        return bool(pa.types.is_floating(dtype))
+    wide_integer = pa.types.is_integer(dtype) and dtype.bit_width == 64
+    return bool(pa.types.is_floating(dtype) or wide_integer or call.function == "avg_unscaled")
+
+
+def _in_order(call: WindowCall, window: Window, segment_trees: bool) -> WindowCall:
+    start, end = call.frame.start.kind, call.frame.end.kind
+    if segment_trees:
+        raise Declined.because(Code.FLOATING_POINT, f"{call.function} over segment trees", "Window")
+    if not window.order_by:
+        raise Declined.because(Code.FLOATING_POINT, f"{call.function} over rows without an order", "Window")
+    if end is BoundKind.UNBOUNDED_FOLLOWING and start is not BoundKind.UNBOUNDED_PRECEDING:
+        raise Declined.because(Code.FLOATING_POINT, f"{call.function} over frames up to the last row", "Window")
+    return replace(call, in_order=True)

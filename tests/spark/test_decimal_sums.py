@@ -1,0 +1,53 @@
+"""Sums and averages of decimals near 38 digits, over frames and groups, as Spark rounds and judges them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.against_spark import check
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """13 rows with the sum 5, whose average goes on at the 39th place; and sums that leave 38 digits and come back."""
+    folder = Path(tmp_path_factory.mktemp("decimals"))
+    large = [6 * 10**37, 6 * 10**37, -6 * 10**37, -6 * 10**37] + [1] * 9
+    table = pa.table(
+        {
+            "id": range(13),
+            "k": [1] * 13,
+            "fine": pa.array([Decimal(5)] + [Decimal(0)] * 12, pa.decimal128(38, 34)),
+            "price": pa.array([Decimal("0.05")] + [Decimal("0.01")] * 12, pa.decimal128(20, 2)),
+            "large": pa.array([Decimal(value) for value in large], pa.decimal128(38, 0)),
+        }
+    )
+    pq.write_table(table, folder / "a.parquet", row_group_size=2)
+    enabled.read.parquet(str(folder)).createOrReplaceTempView("decimals")
+    return enabled
+
+
+@pytest.mark.parametrize("name", ["fine", "price"])
+def test_an_average_is_rounded_once(session: Any, name: str) -> None:
+    whole = "ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    check(session, f"SELECT id, avg({name}) OVER ({whole}), avg({name}) OVER (ORDER BY id) FROM decimals")
+    check(session, f"SELECT k, avg({name}), sum({name}) FROM decimals GROUP BY k")
+    check(session, f"SELECT avg({name}), sum({name}) FROM decimals")
+
+
+def test_a_sum_without_keys_may_leave_its_type_and_come_back(session: Any) -> None:
+    theirs = check(session, "SELECT sum(large), try_sum(large), avg(large) FROM decimals", accelerated=False)
+    assert theirs.column(0).to_pylist() == [Decimal(9)]
+    check(session, "SELECT sum(large) FROM decimals WHERE id < 2", accelerated=None)
+
+
+def test_a_sum_over_a_frame_is_held_against_its_type_at_the_end(session: Any) -> None:
+    check(session, "SELECT id, try_sum(large) OVER (ORDER BY id) FROM decimals")
+    check(session, "SELECT id, sum(large) OVER (ORDER BY id) FROM decimals", accelerated=None)
