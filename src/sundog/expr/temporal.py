@@ -6,6 +6,8 @@ in as tables of offsets (`zones.py`). Weeks are ISO weeks: they start on Monday,
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,6 +24,7 @@ DAY = DAY_SECONDS * SECOND
 _MAX_SECONDS = (2**63 - 1) // SECOND
 _UNIT_SECONDS = {"minute": 60, "hour": 3600, "day": DAY_SECONDS}
 _UNIT_MICROS = {"microsecond": 1, "millisecond": 1000, "second": SECOND}
+_LONGEST_UNIT_DAYS = 400  # a year, and what zones differ by
 TIME_PARTS = frozenset({"hour", "minute", "second", "second_fraction"})
 
 
@@ -44,6 +47,8 @@ def date_part(part: str, array: pa.Array, dtype: pa.DataType, zone: Zone | None)
 def truncate(unit: str, array: pa.Array, zone: Zone | None) -> pa.Array:
     """`trunc` of a date, `date_trunc` of a timestamp in `zone`."""
     values, valid = values_of(array), validity_of(array)
+    if _near_the_ends(values, valid, array.type):
+        raise SparkQueryError.java_overflow()
     if pa.types.is_date32(array.type):
         return array_from(_truncate_days(unit, values.astype(np.int64)), valid, array.type)
     if unit in _UNIT_MICROS:
@@ -57,6 +62,14 @@ def truncate(unit: str, array: pa.Array, zone: Zone | None) -> pa.Array:
     else:
         start = zone.start_of_day(_truncate_days(unit, local // DAY_SECONDS))
     return array_from(join(start, np.zeros(len(start), np.int64), valid), valid, array.type)
+
+
+def _near_the_ends(values: npt.NDArray[Any], valid: Bools | None, dtype: pa.DataType) -> bool:
+    """Whether the start of a unit may lie outside of the type: there Spark raises, or wraps around, as its code happens to."""
+    limits = np.iinfo(values.dtype)
+    margin = _LONGEST_UNIT_DAYS * (1 if pa.types.is_date32(dtype) else DAY)
+    near = (values < limits.min + margin) | (values > limits.max - margin)
+    return bool((near if valid is None else near & valid).any())
 
 
 def add_interval(array: pa.Array, interval: pa.Array, zone: Zone | None) -> pa.Array:

@@ -16,20 +16,40 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
   strings by bytes, NULLS FIRST/LAST as written. A result has Spark's Python types, by pyspark's own conversions.
 - **Errors.** If a query fails while sundog runs it (a division by zero, an overflow under ANSI, a vanished file), Spark
   runs it instead and raises its own error. A projection that can raise is evaluated for every row for which Spark would
-  evaluate it; row groups are then skipped only where their statistics prove that nothing in them can raise.
+  evaluate it; row groups are then skipped only where their statistics prove that nothing in them can raise. A WHERE is
+  tested in the order of Spark's generated code, in which `1 / x > 0 AND n > 10` divides also where n is NULL. An expression
+  that can raise, occurs twice and is guarded in both places stays on Spark, which evaluates it before it is asked for.
+- **Picks.** `first`, `last`, the last of equals for `max_by` and `min_by`, the first of -0.0 and 0.0 for `min` and `max`, the rows
+  of a LIMIT: rows are taken in the order of Spark's scan, which reads the largest file first and files in their own order.
+  With files larger than `spark.sql.files.maxPartitionBytes`, bucketed tables, DISTINCT beside it, or shuffles between
+  machines, Spark's order is another, or none.
+- **Partitions.** The rows of a top-k, a limit and an aggregate without keys lie in one partition, in order, and are written as
+  one file. Where something above another shape shows partitions (`rand`, `spark_partition_id`, `monotonically_increasing_id`,
+  `sample`, `coalesce`, functions over partitions), the shape stays on Spark.
 - **Files.** Spark's own listing and partition pruning; columns by Spark's schema, with the widenings its reader allows; a
-  file that was rewritten is read anew; `ignoreMissingFiles` and `ignoreCorruptFiles` as in Spark.
+  file that was rewritten is read anew; `ignoreMissingFiles` as in Spark; under `ignoreCorruptFiles` the query stays on Spark.
 
 ## Where Spark itself is free, sundog may choose differently
 
 - **Ties.** Rows that tie in all sort keys of a query, or in the order key of `row_number`, `lag`, ROWS frames, `first`:
-  Spark's choice depends on its partitions. sundog takes them in file order.
-- **Sums of doubles.** The last bits depend on the order of addition, in Spark from run to run. Frames are added up without
-  cancellation: a sliding sum over `1e16, 1, -1e16` is what a fresh sum of each frame would be.
+  Spark's choice depends on its partitions. sundog takes them in the order of Spark's scan.
+- **Sums, averages, variances of doubles by group.** The last bits depend on the order of addition, in Spark on its tasks and on
+  which of them is merged first.
 - **WHERE on floats.** With Parquet filter pushdown Spark itself loses NaN rows of some files; sundog answers as SQL says.
-- **LIMIT without ORDER BY.** Any rows may come, and they may be others than Spark's.
 - **A DataFrame that ran before**, run again after its files changed: Spark answers from the shuffle files of the first run as
   long as it has them, and reads the files when it has not. sundog reads them, as a new DataFrame would.
+- **Damage that nobody needs to read.** Row groups that statistics rule out are not read, so damage in them is not found.
+  Spark's own filter pushdown skips them as well, though not always the same ones.
+- **Number of partitions** after GROUP BY or a window with PARTITION BY, and so of written files: in Spark that of adaptive
+  execution.
+
+## Where sundog differs, and how to have it otherwise
+
+- **Doubles over frames.** With a unique order key Spark adds up each frame from its first row to its last. sundog gives the
+  exact sum, rounded once, where that is faster: the last bits may differ. `spark.sundog.floatingPoint = spark` adds up in
+  Spark's order, bit for bit, and leaves to Spark what it cannot: sums of doubles by group, frames up to UNBOUNDED FOLLOWING.
+- **Files of a window without PARTITION BY on executors.** Spark computes and writes it as one partition. sundog computes ranges of the
+  key in parallel, and writes each as a file, in order. `coalesce(1)` makes one file of them.
 
 ## Stays on Spark
 
