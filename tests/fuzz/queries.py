@@ -149,8 +149,8 @@ class Select:
 
     @property
     def check(self) -> Check:
-        places = {output.name: place for place, output in enumerate(self.outputs)}
-        keys = tuple(places[name] for key in self.order if (name := key.expr.sql.strip("`")) in places)
+        places = {quoted(output.name): place for place, output in enumerate(self.outputs)}
+        keys = tuple(places[key.expr.sql] for key in self.order if key.expr.sql in places)
         return Check(
             tuple(place for place, output in enumerate(self.outputs) if output.expr.inexact),
             "none" if not self.order else "total" if self.total else "keys" if len(keys) == len(self.order) else "none",

@@ -13,8 +13,8 @@ from tests.fuzz.run import Tally, describe
 
 pytestmark = pytest.mark.spark
 
-SEEDS = (1,)
-CASES = 7
+SEEDS = (1, 2, 3, 4, 6, 7, 8, 9, 11)
+CASES = 6
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,13 @@ def test_random_cases_give_what_spark_gives(pair: Pair, tally: Tally, seed: int)
         outcome = pair.run(draw_case(seed, number))
         tally.add(outcome)
         assert outcome.difference is None, describe(outcome)
+
+
+def test_cases_in_several_threads_give_what_spark_gives(pair: Pair, tally: Tally) -> None:
+    outcomes = pair.run_together([draw_case(5, number) for number in range(CASES)])
+    for outcome in outcomes:
+        tally.add(outcome)
+    assert [describe(outcome) for outcome in outcomes if outcome.difference is not None] == []
 
 
 def test_most_cases_ran_accelerated(tally: Tally) -> None:

@@ -67,6 +67,12 @@ def test_a_seed_draws_the_same_case_in_another_process() -> None:
     assert there.stdout.strip() == here
 
 
+def test_no_drawn_limit_leaves_open_which_rows_come() -> None:
+    cases = [draw_case(seed, number) for seed in range(60) for number in range(8)]
+    assert [case.name for case in cases if not is_determined(case)] == []
+    assert any(case.query.limit for case in cases)
+
+
 def test_drawn_data_holds_what_breaks_things() -> None:
     found: set[str] = set()
     for seed in range(200):
