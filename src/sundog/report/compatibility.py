@@ -26,8 +26,11 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 - **Partitions.** The rows of a top-k, a limit and an aggregate without keys lie in one partition, in order, and are written as
   one file. Where something above another shape shows partitions (`rand`, `spark_partition_id`, `monotonically_increasing_id`,
   `sample`, `coalesce`, functions over partitions), the shape stays on Spark.
-- **Files.** Spark's own listing and partition pruning; columns by Spark's schema, with the widenings its reader allows; a
-  file that was rewritten is read anew; `ignoreMissingFiles` as in Spark; under `ignoreCorruptFiles` the query stays on Spark.
+- **Files.** Spark's own listing and partition pruning, V1 and V2; columns by Spark's schema, with the widenings its reader
+  allows and the defaults of columns that were added later; a file that was rewritten is read anew; `ignoreMissingFiles` as
+  in Spark. Under `ignoreCorruptFiles`, or with a file that is empty or larger than when Spark listed it, the query stays on
+  Spark.
+- **Settings.** Every setting and read option of Spark has an answer: [spark-confs](reference/spark-confs.md).
 
 ## Where Spark itself is free, sundog may choose differently
 
@@ -36,8 +39,10 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 - **Sums, averages, variances of doubles by group.** The last bits depend on the order of addition, in Spark on its tasks and on
   which of them is merged first.
 - **WHERE on floats.** With Parquet filter pushdown Spark itself loses NaN rows of some files; sundog answers as SQL says.
-- **A DataFrame that ran before**, run again after its files changed: Spark answers from the shuffle files of the first run as
-  long as it has them, and reads the files when it has not. sundog reads them, as a new DataFrame would.
+- **A DataFrame that ran before**, run again after its files changed, reads the files that its first run listed, as Spark's
+  does. But where the plan has a shuffle Spark answers from the shuffle files of its first run as long as it has them, and
+  where a listed file is gone Spark raises if it was Spark that listed it; with sundog the files are read again, and Spark
+  plans the query as a new one.
 - **Damage that nobody needs to read.** Row groups that statistics rule out are not read, so damage in them is not found.
   Spark's own filter pushdown skips them as well, though not always the same ones.
 - **Number of partitions** after GROUP BY or a window with PARTITION BY, and so of written files: in Spark that of adaptive
@@ -54,8 +59,8 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 ## Stays on Spark
 
 - Sources that are not Parquet files (a window without PARTITION BY is taken over any source), streaming, Spark Connect.
-- Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns; columns with defaults for old
-  files; hidden metadata columns.
+- Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns that are padded on reading; hidden
+  metadata columns.
 - On executors, windows with PARTITION BY whose rows of one key may not fit a task's memory; frames whose bounds could leave
   the order key's type; calendar intervals on zoned timestamps where clocks change.
 - UDFs, nondeterministic expressions, and every function, expression, cast or plan node that is not in the lists below."""
