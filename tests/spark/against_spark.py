@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 import sundog
@@ -27,6 +28,8 @@ def answer(spark: Any, query: str) -> pa.Table | Raised:
         return spark.sql(query).toArrow()
     except PySparkException as error:
         return Raised(error.getCondition() or type(error).__name__)
+    except Py4JJavaError as error:
+        return Raised(type(error).__name__)
 
 
 def check(
