@@ -19,9 +19,12 @@ from sundog.metrics import Metrics
 from sundog.parquet import reader as reader_module
 from sundog.parquet.chunk_pages import StoredChunk, Unusual
 from sundog.parquet.file_metadata import Broken, parse_footer
+from sundog.parquet.file_schema import resolve_columns
 from sundog.parquet.late import RowPicker
+from sundog.parquet.number_pages import read_numbers
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.reader import FileLayout, FileReader
+from sundog.parquet.relation import ReadOptions
 from sundog.parquet.thrift import Struct, read_struct, write_struct
 from tests.fuzz.files.children import run_tries
 from tests.fuzz.files.harness import columns_of, exercise
@@ -199,6 +202,31 @@ def test_a_page_that_claims_two_gigabytes_takes_no_memory(tmp_path, name):
     assert survives(tmp_path, bomb(name, (1 << 31) - 1), name) in ("FileProblem", "partly", "unreadable")
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     assert after < max(before, 1 << 20), "kilobytes"
+
+
+@pytest.mark.parametrize("codec", ["snappy", "gzip", "zstd"])
+@pytest.mark.parametrize("change", [-1, 1, 100])
+def test_pages_that_decompress_to_another_size_are_not_filled_up_with_anything(tmp_path, codec, change):
+    """Nobody would notice in numbers: the bytes that are missing would be what was in memory before."""
+    name = f"numbers-{codec}-v1"
+    parts = take_apart(seed_files()[name])
+    for chunk in parts.chunks:
+        for page in chunk.pages:
+            page.wrong_sizes[2] = len(page.body) + change
+
+    def admit(footer: Struct) -> None:
+        for each in footer[4][1][1]:
+            for chunk in each[1][1][1]:
+                chunk[3][1][6] = (I64, chunk[3][1][6][1] + 100_000)
+
+    path = tmp_path / "a.parquet"
+    path.write_bytes(change_footer(put_together(parts), admit))
+    footer = footer_of(path)
+    columns = columns_of(pq.read_schema(pa.BufferReader(seed_files()[name])))
+    sources = [source for source in resolve_columns(footer, columns, ReadOptions()) if source.leaf >= 0]
+    with pa.OSFile(str(path)) as file:
+        assert read_numbers(file, footer, [0], sources) == {}
+    assert survives(tmp_path, path.read_bytes(), name) == "partly"
 
 
 def test_a_run_of_many_nulls_is_read_in_parts(tmp_path, monkeypatch):

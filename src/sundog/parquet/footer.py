@@ -1,10 +1,9 @@
 """Footers: what a file says about itself, read once and believed only as long as the file is the same.
 
-Everything that prunes starts here. A footer of 60 row groups x 16 columns takes 2.5 ms to read, check and parse, of
-which Arrow takes 0.5 ms, so
-footers are read by several threads and cached. The cache key of a local file is its size, modification time and change
-time in nanoseconds, inode and device, taken by `stat` at each query: a rewritten file is never answered from an old
-footer. A clock of a file system ticks every few milliseconds, so a file that was written less than a second ago could be
+Everything that prunes starts here. A footer of 60 row groups x 16 columns takes 2.5 ms to read, check and parse, of which
+Arrow takes 0.5 ms, so footers are read by several threads and cached. The cache key of a local file is its size, modification
+time and change time in nanoseconds, inode and device, taken by `stat` at each query: a rewritten file is never answered from
+an old footer. A clock of a file system ticks every few milliseconds, so a file that was written less than a second ago could be
 written again under the same stamp: its footer is not kept. Object stores say nothing of a version that is asked for
 cheaply, and Spark's listing may be old: their footers are not kept either.
 
