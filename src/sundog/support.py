@@ -17,7 +17,6 @@ class Code(Enum):
     DISABLED = "Acceleration is switched off by a spark.sundog.* setting."
     NOT_A_SHAPE = "The query holds none of the three shapes: top-k, window, aggregate."
     STREAMING = "Streaming DataFrames stay on Spark."
-    CONNECT = "Spark Connect sessions keep their plans on the server; sundog needs a classic session."
     UNKNOWN_NODE = "The plan holds a Spark operator that sundog does not know."
     UNKNOWN_EXPRESSION = "The plan holds an expression that sundog does not compute."
     UNSUPPORTED_TYPE = "A column has a type that sundog does not handle."
@@ -33,12 +32,11 @@ class Code(Enum):
     )
     FILE_SCHEMA = "A file's own schema differs from Spark's in a way that sundog does not implement."
     FILE_CHANGED = "A file was changed after Spark listed or wrote it: which of its rows count is Spark's to say."
-    ENCRYPTED = "The files are encrypted."
-    OBSERVED = "observe() below the shape must see every row."
     FRAME = "A window frame that sundog does not compute exactly as Spark does."
     FUNCTION = "An aggregate or window function that sundog does not compute."
     COST = "Spark would be as fast or faster here."
     PLAN_VERSION = "The plan has a form that this version of sundog has not seen."
+    TOO_DEEP = "The plan has more operators above each other than sundog plans; the parts further down are still tried."
     RANGE_OVERFLOW = (
         "A frame boundary leaves the range of the order key's type, where Spark's answer depends on row order."
     )

@@ -10,16 +10,17 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sundog.config import Settings
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.match import Matches, match_plan
+from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation import internal_name
 from sundog.parquet.relation import DataFile, FileColumn, Relation
-from sundog.plan.logical import Foreign
+from sundog.plan.logical import Foreign, LogicalPlan
 from sundog.plan.physical import lower
 from sundog.plan.rules.order import optimize
 from sundog.report.explain import render_plan
@@ -64,21 +65,44 @@ def test_the_rules_run_twice_are_the_rules_run_once(folder: Path, name: str) -> 
         assert optimize(once) == once
 
 
-@pytest.mark.parametrize("name", ["topk", "aggregate", "window_range"])
-def test_a_plan_of_a_future_version_falls_back_and_does_not_crash(name: str) -> None:
-    """Every node in turn gets an unknown class, loses a field, or has a field of another kind.
+def covering(found: list[Match], path: tuple[int, ...]) -> dict[tuple[int, ...], LogicalPlan]:
+    """What was taken of a plan that holds the node at `path`."""
+    return {taken.path: taken.plan for taken in found if path[: len(taken.path)] == taken.path}
 
-    What is raised then need not be Declined: the life of an action leaves the query to Spark after any error.
-    """
+
+def found_in(nodes: list[Any]) -> list[Match]:
+    """Nothing where the plan declines, or where reading it fails in a way that the life of an action turns into a fallback."""
+    with suppress(Declined, LookupError, TypeError, AttributeError, ValueError):
+        return match(json.dumps(nodes)).found
+    return []
+
+
+@pytest.mark.parametrize("name", ["topk", "aggregate", "window_range"])
+def test_an_operator_of_a_future_version_is_not_taken(name: str) -> None:
     nodes = json.loads((FOLDERS[-1] / f"{name}.json").read_text())
+    paths = [node.path for node in parse_plan(json.dumps(nodes)).walk()]
     for index, node in enumerate(nodes):
-        variants = [{**node, "class": "org.apache.spark.sql.Future"}]
+        variant = {**node, "class": "org.apache.spark.sql.Future"}
+        found = found_in([*nodes[:index], variant, *nodes[index + 1 :]])
+        assert not covering(found, paths[index]), node["class"]
+
+
+@pytest.mark.parametrize("name", ["topk", "aggregate", "window_range"])
+def test_a_field_of_a_future_version_declines_or_means_nothing(name: str) -> None:
+    """Every field in turn is lost, or is of another kind: what is still taken is what was taken with it."""
+    nodes = json.loads((FOLDERS[-1] / f"{name}.json").read_text())
+    paths = [node.path for node in parse_plan(json.dumps(nodes)).walk()]
+    whole = match(json.dumps(nodes)).found
+    declined = 0
+    for index, node in enumerate(nodes):
         for key in set(node) - {"class", "num-children"}:
-            variants.append({k: v for k, v in node.items() if k != key})
-            variants.append({**node, key: {"object": "org.apache.spark.Future$"}})
-        for variant in variants:
-            with suppress(Declined, LookupError, TypeError, AttributeError, ValueError):
-                match(json.dumps([*nodes[:index], variant, *nodes[index + 1 :]]))
+            lost = {k: v for k, v in node.items() if k != key}
+            for variant in (lost, {**node, key: {"object": "org.apache.spark.Future$"}}):
+                taken = covering(found_in([*nodes[:index], variant, *nodes[index + 1 :]]), paths[index])
+                before = covering(whole, paths[index])
+                assert all(before.get(path) == plan for path, plan in taken.items()), (node["class"], key)
+                declined += not taken
+    assert declined > len(nodes)
 
 
 def test_switched_off_shapes_say_so() -> None:

@@ -11,8 +11,8 @@ A column comes out as it is, without a copy. Constants stay single values until 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -59,10 +59,50 @@ from sundog.expr.nodes import (
 from sundog.expr.raising import can_raise
 from sundog.expr.temporal import add_interval, date_part, truncate
 
+T = TypeVar("T")
+Asking: TypeAlias = "Generator[tuple[Expr, pa.RecordBatch], pa.Array, T]"
+Steps: TypeAlias = "Asking[pa.Array]"
+"""An evaluation under way: it asks for the value of an expression over a batch, is sent it, and returns its own."""
+
 
 def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
     """The expression's value for each row: an array of its `dtype` and of the batch's length."""
-    if batch.num_rows == 0 and not isinstance(expr, Column):
+    begun = _begin(expr, batch)
+    return begun if isinstance(begun, pa.Array) else _run(begun)
+
+
+def evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> pa.Array:
+    """As `evaluate`, but for the other rows nothing can be raised and the value is arbitrary."""
+    return _run(_evaluate_where(expr, batch, rows))
+
+
+def _run(steps: Steps) -> pa.Array:
+    """The value at the end of the steps.
+
+    Expressions may be deeper than Python's stack, so a handler does not evaluate its operands: it asks for them, and the
+    loop here keeps the handlers that wait.
+    """
+    waiting = [steps]
+    value: pa.Array = None
+    while waiting:
+        try:
+            begun = _begin(*waiting[-1].send(value))
+        except StopIteration as end:
+            waiting.pop()
+            value = end.value
+            continue
+        if isinstance(begun, pa.Array):
+            value = begun
+        else:
+            waiting.append(begun)
+            value = None
+    return value
+
+
+def _begin(expr: Expr, batch: pa.RecordBatch) -> Steps | pa.Array:
+    if isinstance(expr, Column):
+        return batch.column(expr.name)
+    if batch.num_rows == 0:
         return pa.array([], expr.dtype)
     handler = _HANDLERS.get(type(expr))
     if handler is None:
@@ -77,10 +117,9 @@ def predicate_mask(expr: Expr, batch: pa.RecordBatch) -> Bools:
     return mask if valid is None else mask & valid
 
 
-def evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> pa.Array:
-    """As `evaluate`, but for the other rows nothing can be raised and the value is arbitrary."""
+def _evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> Steps:
     if not can_raise(expr) or bool(rows.all()):
-        return evaluate(expr, batch)
+        return (yield expr, batch)
     if not bool(rows.any()):
         return pa.nulls(batch.num_rows, expr.dtype)
     names = sorted(columns_of(expr))
@@ -89,7 +128,7 @@ def evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> pa.Array:
     columns = [batch.column(name).filter(chosen) for name in names]
     if not names:  # a batch without columns would not know its number of rows
         fields, columns = pa.schema([("row", pa.bool_())]), [chosen.filter(chosen)]
-    subset = evaluate(expr, pa.RecordBatch.from_arrays(columns, schema=fields))
+    subset = yield expr, pa.RecordBatch.from_arrays(columns, schema=fields)
     places = np.cumsum(rows) - 1
     return subset.take(pa.array(places, mask=~rows))
 
@@ -111,27 +150,21 @@ def _scalar(literal: Literal) -> pa.Scalar:
     return pa.scalar(literal.value, literal.dtype)
 
 
-def _datum(expr: Expr, batch: pa.RecordBatch) -> pa.Array | pa.Scalar:
-    return _scalar(expr) if isinstance(expr, Literal) else evaluate(expr, batch)
-
-
-def _pair(first: Expr, second: Expr, batch: pa.RecordBatch) -> tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]:
+def _pair(
+    first: Expr, second: Expr, batch: pa.RecordBatch
+) -> Asking[tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]]:
     """Both operands, the second only where the first has a value; at most one of them is a scalar."""
     if isinstance(first, Literal):
-        return _scalar(first), evaluate(second, batch)
-    one = evaluate(first, batch)
+        return _scalar(first), (yield second, batch)
+    one = yield first, batch
     if isinstance(second, Literal):
         return one, _scalar(second)
-    return one, evaluate_where(second, batch, _value_rows(one))
+    return one, (yield from _evaluate_where(second, batch, _value_rows(one)))
 
 
 def _single(datum: pa.Array | pa.Scalar) -> pa.Array:
     """A constant as an array of one element, which numpy spreads over the rows."""
     return datum if isinstance(datum, pa.Array) else pa.repeat(datum, 1)
-
-
-def _column(expr: Column, batch: pa.RecordBatch) -> pa.Array:
-    return batch.column(expr.name)
 
 
 def _literal(expr: Literal, batch: pa.RecordBatch) -> pa.Array:
@@ -140,51 +173,51 @@ def _literal(expr: Literal, batch: pa.RecordBatch) -> pa.Array:
     return pa.repeat(_scalar(expr), batch.num_rows)
 
 
-def _compare(expr: Compare, batch: pa.RecordBatch) -> pa.Array:
-    left, right = _pair(expr.left, expr.right, batch)
+def _compare(expr: Compare, batch: pa.RecordBatch) -> Steps:
+    left, right = yield from _pair(expr.left, expr.right, batch)
     return compare(expr.op, left, right)
 
 
-def _and(expr: And, batch: pa.RecordBatch) -> pa.Array:
-    left = evaluate(expr.left, batch)
+def _and(expr: And, batch: pa.RecordBatch) -> Steps:
+    left = yield expr.left, batch
     undecided = ~_value_rows(left) | _true_rows(left)
-    return pc.and_kleene(left, evaluate_where(expr.right, batch, undecided))
+    return pc.and_kleene(left, (yield from _evaluate_where(expr.right, batch, undecided)))
 
 
-def _or(expr: Or, batch: pa.RecordBatch) -> pa.Array:
-    left = evaluate(expr.left, batch)
-    return pc.or_kleene(left, evaluate_where(expr.right, batch, ~_true_rows(left)))
+def _or(expr: Or, batch: pa.RecordBatch) -> Steps:
+    left = yield expr.left, batch
+    return pc.or_kleene(left, (yield from _evaluate_where(expr.right, batch, ~_true_rows(left))))
 
 
-def _not(expr: Not, batch: pa.RecordBatch) -> pa.Array:
-    return pc.invert(evaluate(expr.child, batch))
+def _not(expr: Not, batch: pa.RecordBatch) -> Steps:
+    return pc.invert((yield expr.child, batch))
 
 
-def _is_null(expr: IsNull, batch: pa.RecordBatch) -> pa.Array:
-    return pc.is_null(evaluate(expr.child, batch))
+def _is_null(expr: IsNull, batch: pa.RecordBatch) -> Steps:
+    return pc.is_null((yield expr.child, batch))
 
 
-def _is_nan(expr: IsNaN, batch: pa.RecordBatch) -> pa.Array:
-    return pc.fill_null(pc.is_nan(evaluate(expr.child, batch)), False)
+def _is_nan(expr: IsNaN, batch: pa.RecordBatch) -> Steps:
+    return pc.fill_null(pc.is_nan((yield expr.child, batch)), False)
 
 
-def _in(expr: In, batch: pa.RecordBatch) -> pa.Array:
-    return is_in(evaluate(expr.child, batch), expr.values)
+def _in(expr: In, batch: pa.RecordBatch) -> Steps:
+    return is_in((yield expr.child, batch), expr.values)
 
 
-def _like(expr: Like, batch: pa.RecordBatch) -> pa.Array:
-    return strings.like(evaluate(expr.child, batch), expr.pattern, expr.escape)
+def _like(expr: Like, batch: pa.RecordBatch) -> Steps:
+    return strings.like((yield expr.child, batch), expr.pattern, expr.escape)
 
 
-def _string_match(expr: StringMatch, batch: pa.RecordBatch) -> pa.Array:
-    return matches(expr.test, evaluate(expr.child, batch), expr.needle)
+def _string_match(expr: StringMatch, batch: pa.RecordBatch) -> Steps:
+    return matches(expr.test, (yield expr.child, batch), expr.needle)
 
 
-def _arith(expr: Arith, batch: pa.RecordBatch) -> pa.Array:
+def _arith(expr: Arith, batch: pa.RecordBatch) -> Steps:
     if expr.op in (ArithOp.DIV, ArithOp.INT_DIV, ArithOp.MOD):  # Spark looks at the divisor first
-        right, left = (_single(datum) for datum in _pair(expr.right, expr.left, batch))
+        right, left = map(_single, (yield from _pair(expr.right, expr.left, batch)))
     else:
-        left, right = (_single(datum) for datum in _pair(expr.left, expr.right, batch))
+        left, right = map(_single, (yield from _pair(expr.left, expr.right, batch)))
     if pa.types.is_decimal(left.type):
         return decimal_arithmetic(expr.op, left, right, expr.dtype, expr.mode)
     if pa.types.is_date32(right.type):
@@ -194,94 +227,97 @@ def _arith(expr: Arith, batch: pa.RecordBatch) -> pa.Array:
     return arithmetic(expr.op, left, right, expr.dtype, expr.mode)
 
 
-def _negate(expr: Negate, batch: pa.RecordBatch) -> pa.Array:
-    child = evaluate(expr.child, batch)
+def _negate(expr: Negate, batch: pa.RecordBatch) -> Steps:
+    child = yield expr.child, batch
     return decimal_negate(child) if pa.types.is_decimal(expr.dtype) else negate(child, expr.mode)
 
 
-def _abs(expr: Abs, batch: pa.RecordBatch) -> pa.Array:
-    child = evaluate(expr.child, batch)
+def _abs(expr: Abs, batch: pa.RecordBatch) -> Steps:
+    child = yield expr.child, batch
     return decimal_absolute(child) if pa.types.is_decimal(expr.dtype) else absolute(child, expr.mode)
 
 
-def _cast(expr: Cast, batch: pa.RecordBatch) -> pa.Array:
-    return cast(evaluate(expr.child, batch), expr.dtype, expr.mode, expr.zone)
+def _cast(expr: Cast, batch: pa.RecordBatch) -> Steps:
+    return cast((yield expr.child, batch), expr.dtype, expr.mode, expr.zone)
 
 
-def _case(expr: Case, batch: pa.RecordBatch) -> pa.Array:
+def _case(expr: Case, batch: pa.RecordBatch) -> Steps:
     left_over = np.ones(batch.num_rows, np.bool_)
     takers: list[tuple[Bools, Expr]] = []
     for condition, value in expr.branches:
-        taken = _true_rows(evaluate_where(condition, batch, left_over)) & left_over
+        taken = _true_rows((yield from _evaluate_where(condition, batch, left_over))) & left_over
         takers.append((taken, value))
         left_over = left_over & ~taken
     result: Any = pa.scalar(None, expr.dtype)
     if expr.otherwise is not None:
-        result = _where_taken(expr.otherwise, batch, left_over)
+        result = yield from _where_taken(expr.otherwise, batch, left_over)
     for taken, value in reversed(takers):
-        result = pc.if_else(pa.array(taken), _where_taken(value, batch, taken), result)
+        chosen = yield from _where_taken(value, batch, taken)
+        result = pc.if_else(pa.array(taken), chosen, result)
     return result
 
 
-def _where_taken(value: Expr, batch: pa.RecordBatch, taken: Bools) -> pa.Array | pa.Scalar:
-    return _scalar(value) if isinstance(value, Literal) else evaluate_where(value, batch, taken)
+def _where_taken(value: Expr, batch: pa.RecordBatch, taken: Bools) -> Asking[pa.Array | pa.Scalar]:
+    return _scalar(value) if isinstance(value, Literal) else (yield from _evaluate_where(value, batch, taken))
 
 
-def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> pa.Array:
-    result = evaluate(expr.args[0], batch)
+def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> Steps:
+    result = yield expr.args[0], batch
     for arg in expr.args[1:]:
         if result.null_count == 0:
             break
-        result = pc.coalesce(result, _where_taken(arg, batch, ~_value_rows(result)))
+        result = pc.coalesce(result, (yield from _where_taken(arg, batch, ~_value_rows(result))))
     return result
 
 
-def _normalize_float(expr: NormalizeFloat, batch: pa.RecordBatch) -> pa.Array:
-    child = evaluate(expr.child, batch)
+def _normalize_float(expr: NormalizeFloat, batch: pa.RecordBatch) -> Steps:
+    child = yield expr.child, batch
     values = values_of(child)
     with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
         canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
     return array_from(canonical, validity_of(child), expr.dtype)
 
 
-def _to_unscaled(expr: DecimalToUnscaled, batch: pa.RecordBatch) -> pa.Array:
-    return unscaled_value(evaluate(expr.child, batch))
+def _to_unscaled(expr: DecimalToUnscaled, batch: pa.RecordBatch) -> Steps:
+    return unscaled_value((yield expr.child, batch))
 
 
-def _from_unscaled(expr: DecimalFromUnscaled, batch: pa.RecordBatch) -> pa.Array:
-    return make_decimal(evaluate(expr.child, batch), expr.dtype, expr.mode)
+def _from_unscaled(expr: DecimalFromUnscaled, batch: pa.RecordBatch) -> Steps:
+    return make_decimal((yield expr.child, batch), expr.dtype, expr.mode)
 
 
-def _add_interval(expr: AddInterval, batch: pa.RecordBatch) -> pa.Array:
-    child = evaluate(expr.child, batch)
-    return add_interval(child, evaluate_where(expr.interval, batch, _value_rows(child)), expr.zone)
+def _add_interval(expr: AddInterval, batch: pa.RecordBatch) -> Steps:
+    child = yield expr.child, batch
+    return add_interval(child, (yield from _evaluate_where(expr.interval, batch, _value_rows(child))), expr.zone)
 
 
-def _date_part(expr: DatePart, batch: pa.RecordBatch) -> pa.Array:
-    return date_part(expr.part, evaluate(expr.child, batch), expr.dtype, expr.zone)
+def _date_part(expr: DatePart, batch: pa.RecordBatch) -> Steps:
+    return date_part(expr.part, (yield expr.child, batch), expr.dtype, expr.zone)
 
 
-def _date_trunc(expr: DateTrunc, batch: pa.RecordBatch) -> pa.Array:
-    return truncate(expr.unit, evaluate(expr.child, batch), expr.zone)
+def _date_trunc(expr: DateTrunc, batch: pa.RecordBatch) -> Steps:
+    return truncate(expr.unit, (yield expr.child, batch), expr.zone)
 
 
-def _string_call(expr: StringCall, batch: pa.RecordBatch) -> pa.Array:
+def _string_call(expr: StringCall, batch: pa.RecordBatch) -> Steps:
     match expr.function:
         case StringFunction.LENGTH:
-            return strings.length(evaluate(expr.args[0], batch))
+            return strings.length((yield expr.args[0], batch))
         case StringFunction.UPPER:
-            return strings.upper(evaluate(expr.args[0], batch))
+            return strings.upper((yield expr.args[0], batch))
         case StringFunction.LOWER:
-            return strings.lower(evaluate(expr.args[0], batch))
+            return strings.lower((yield expr.args[0], batch))
         case StringFunction.CONCAT:
-            return strings.concat([evaluate(expr.args[0], batch), *(_datum(arg, batch) for arg in expr.args[1:])])
+            parts = [(yield expr.args[0], batch)]
+            for arg in expr.args[1:]:
+                parts.append(_scalar(arg) if isinstance(arg, Literal) else (yield arg, batch))
+            return strings.concat(parts)
         case StringFunction.SUBSTRING:
             position, count = (arg.value for arg in expr.args[1:] if isinstance(arg, Literal))
-            return strings.substring(evaluate(expr.args[0], batch), position, count)
+            return strings.substring((yield expr.args[0], batch), position, count)
 
 
-_HANDLERS: dict[type[Expr], Callable[[Any, pa.RecordBatch], pa.Array]] = {
-    Column: _column,
+_HANDLERS: dict[type[Expr], Callable[[Any, pa.RecordBatch], Steps | pa.Array]] = {
     Literal: _literal,
     Compare: _compare,
     And: _and,

@@ -293,11 +293,20 @@ def columns_of(expr: Expr) -> set[str]:
 
 def conjuncts(expr: Expr | None) -> list[Expr]:
     """`a AND (b AND c)` as [a, b, c]; None as []."""
-    if expr is None:
-        return []
-    if isinstance(expr, And):
-        return conjuncts(expr.left) + conjuncts(expr.right)
-    return [expr]
+    return [] if expr is None else operands_of(And, expr)
+
+
+def operands_of(kind: type[And] | type[Or], expr: Expr) -> list[Expr]:
+    """What a chain of ANDs, or of ORs, connects, from left to right."""
+    found: list[Expr] = []
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, kind):
+            waiting += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
 
 
 def conjunction(parts: list[Expr]) -> Expr | None:

@@ -42,9 +42,11 @@ from sundog.expr.nodes import (
     StringMatch,
 )
 from sundog.expr.ordering import SortKey
+from sundog.tree import height, map_children
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name
 
 MAX_LIST = 5
+MAX_LEVELS = 50
 _TRY_NAMES = {
     ArithOp.ADD: "try_add",
     ArithOp.SUB: "try_subtract",
@@ -55,9 +57,17 @@ _TRY_NAMES = {
 
 
 def render(expr: Expr) -> str:
-    """The expression in SQL's words."""
+    """The expression in SQL's words; below MAX_LEVELS an ellipsis."""
+    if height(expr) > MAX_LEVELS:
+        expr = _cut(expr, MAX_LEVELS)
     writer = _WRITERS.get(type(expr))
     return writer(expr) if writer else f"{type(expr).__name__}({', '.join(map(render, expr.children))})"
+
+
+def _cut(expr: Expr, levels: int) -> Expr:
+    if levels == 1 and height(expr) > 1:
+        return Column("…", expr.dtype)
+    return map_children(expr, lambda child: _cut(child, levels - 1))
 
 
 def render_order(keys: Sequence[SortKey]) -> str:

@@ -28,15 +28,19 @@ from sundog.expr.nodes import (
     StringCall,
     StringFunction,
 )
-from sundog.tree import walk
+from sundog.tree import children_first
 
 Range = tuple[int, int]
-_DEEPEST_RANGE = 16  # levels that are looked through for a bound: `a + b + …` has one for each term
+_CAN_RAISE, _RANGE = "_can_raise", "_range"  # in a node's own dictionary: deep trees are not gone through twice
 
 
 def can_raise(expr: Expr) -> bool:
     """False only if no row whatsoever can make it raise."""
-    return any(node_can_raise(node) for node in walk(expr))
+    for node in children_first(expr, lambda node: _CAN_RAISE in node.__dict__):
+        below = any(child.__dict__[_CAN_RAISE] for child in node.children)
+        node.__dict__[_CAN_RAISE] = below or node_can_raise(node)
+    known: bool = expr.__dict__[_CAN_RAISE]
+    return known
 
 
 def node_can_raise(node: Expr) -> bool:
@@ -150,21 +154,27 @@ _PART_RANGES: dict[str, Range] = {
 }
 
 
-def _range(expr: Expr, depth: int = 0) -> Range:
-    """Values that an integer expression can have, as far as types and constants tell down to some depth."""
+def _range(expr: Expr) -> Range:
+    """Values that an integer expression can have, as far as types and constants tell."""
+    for node in children_first(expr, lambda node: _RANGE in node.__dict__):
+        node.__dict__[_RANGE] = _range_of_known(node) if pa.types.is_integer(node.dtype) else None
+    known: Range = expr.__dict__[_RANGE]
+    return known
+
+
+def _range_of_known(expr: Expr) -> Range:
+    """The same, where it is known of every integer below."""
     whole = _type_range(expr.dtype)
-    if depth > _DEEPEST_RANGE:
-        return whole
     match expr:
         case Literal(value=int(value)):
             return value, value
         case Cast() if pa.types.is_integer(expr.child.dtype):
-            low, high = _range(expr.child, depth + 1)
+            low, high = _range(expr.child)
             return (low, high) if whole[0] <= low and high <= whole[1] else whole
         case Cast() if pa.types.is_boolean(expr.child.dtype):
             return 0, 1
         case Arith():
-            low, high = _exact_range(expr, depth)
+            low, high = _exact_range(expr)
             return (low, high) if whole[0] <= low and high <= whole[1] else whole
         case DatePart() if expr.part in _PART_RANGES:
             return _PART_RANGES[expr.part]
@@ -172,9 +182,9 @@ def _range(expr: Expr, depth: int = 0) -> Range:
             return 0, 2**31 - 1
         case Case():
             values = [value for _, value in expr.branches] + ([expr.otherwise] if expr.otherwise else [])
-            return _union([_range(value, depth + 1) for value in values])
+            return _union([_range(value) for value in values])
         case Coalesce():
-            return _union([_range(value, depth + 1) for value in expr.args])
+            return _union([_range(value) for value in expr.args])
         case _:
             return whole
 
@@ -183,11 +193,11 @@ def _union(ranges: list[Range]) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _exact_range(node: Arith, depth: int = 0) -> Range:
+def _exact_range(node: Arith) -> Range:
     """The mathematical results of integer arithmetic, whether or not the type can hold them."""
     if not (pa.types.is_integer(node.left.dtype) and pa.types.is_integer(node.right.dtype)):
         return _type_range(node.dtype)
-    (a, b), (c, d) = _range(node.left, depth + 1), _range(node.right, depth + 1)
+    (a, b), (c, d) = _range(node.left), _range(node.right)
     match node.op:
         case ArithOp.ADD:
             return a + c, b + d

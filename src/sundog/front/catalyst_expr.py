@@ -8,7 +8,7 @@ declined, never guessed; what is in it may still be declined for its types. All 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -70,6 +70,7 @@ class Scope:
     icu_case_mapping: bool = True  # spark.sql.icu.caseMappings.enabled
     segment_trees: bool = False  # spark.sql.window.segmentTree.enabled
     whole_stage: bool = True  # spark.sql.codegen.wholeStage
+    done: dict[int, Expr | Declined] = field(default_factory=dict, compare=False, repr=False)
 
     def column(self, attribute: Node) -> Column:
         name = f"{attribute['name']}#{attribute['exprId']['id']}"
@@ -87,11 +88,33 @@ class Scope:
 
 
 def translate(node: Node, scope: Scope) -> Expr:
-    """The expression; raises `Declined` with every reason found in the tree."""
+    """The expression; raises `Declined` with every reason found in the tree.
+
+    Trees may be deeper than Python's stack, so children are read before their parents, whose readers find them in `done`.
+    """
+    done: dict[int, Expr | Declined] = {}
+    inner = replace(scope, done=done)
+    for current in reversed(list(node.walk())):
+        try:
+            done[id(current)] = _read(current, inner)
+        except Declined as declined:
+            done[id(current)] = declined
+    return _found(node, inner)
+
+
+def _read(node: Node, scope: Scope) -> Expr:
     entry = _TABLE.get(node.name)
     if entry is None:
         raise Declined(_unknown(node), *_reasons_below(node, scope))
     return entry.read(node, scope)
+
+
+def _found(node: Node, scope: Scope) -> Expr:
+    """What has been made of a node already, or the reasons why nothing."""
+    found = scope.done[id(node)]
+    if isinstance(found, Declined):
+        raise found
+    return found
 
 
 def type_of(spark_type: Any, what: str) -> pa.DataType:
@@ -117,7 +140,7 @@ def _reasons_below(node: Node, scope: Scope) -> list[Reason]:
     reasons: list[Reason] = []
     for child in node.children:
         try:
-            translate(child, scope)
+            _found(child, scope)
         except Declined as declined:
             reasons += (reason for reason in declined.reasons if reason not in reasons)
     return reasons
@@ -129,7 +152,7 @@ def _translate_all(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
     reasons: list[Reason] = []
     for node in nodes:
         try:
-            done.append(translate(node, scope))
+            done.append(_found(node, scope))
         except Declined as declined:
             reasons += (reason for reason in declined.reasons if reason not in reasons)
     if reasons:
@@ -210,7 +233,7 @@ def _literal(node: Node, scope: Scope) -> Expr:
 
 
 def _wrapper(node: Node, scope: Scope) -> Expr:
-    return translate(node.child, scope)
+    return _found(node.child, scope)
 
 
 def _normalize(node: Node, scope: Scope) -> Expr:

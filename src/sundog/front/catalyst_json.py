@@ -13,8 +13,8 @@ link to its parent's, of which `path` makes a tuple for the few that are asked.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sundog.support import Code, Declined
@@ -40,6 +40,13 @@ class Node:
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.fields.get(key, default)
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """A boolean field; `default` where there is none, if given."""
+        value = self[key] if default is None else self.get(key, default)
+        if not isinstance(value, bool):
+            raise Declined.because(Code.PLAN_VERSION, f"{self.name}.{key} is {str(value)[:40]}", self.name)
+        return value
 
     @property
     def child(self) -> Node:
@@ -82,6 +89,24 @@ def _trees_in(value: Any) -> Iterator[Node]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _trees_in(item)
+
+
+def replace_nodes(root: Node, make: Callable[[Node, Node | None], Node | None]) -> Node:
+    """The tree with what `make` gives for a node and its parent; None keeps the node and goes on with its children."""
+    made: dict[int, Node] = {}
+    waiting: list[tuple[Node, Node | None, bool]] = [(root, None, False)]
+    while waiting:
+        node, parent, is_ready = waiting.pop()
+        if is_ready:
+            made[id(node)] = replace(node, children=tuple(made[id(child)] for child in node.children))
+            continue
+        replacement = make(node, parent)
+        if replacement is None and node.children:
+            waiting.append((node, parent, True))
+            waiting.extend((child, node, False) for child in reversed(node.children))
+        else:
+            made[id(node)] = node if replacement is None else replacement
+    return made[id(root)]
 
 
 def place_of(path: Sequence[int]) -> Place:

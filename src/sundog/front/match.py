@@ -33,6 +33,7 @@ from sundog.tree import walk
 
 RelationReader = Callable[[Node, Node | None], Relation]
 ForeignReader = Callable[[Node], Foreign]
+MAX_OPERATORS = 100  # some five Python calls each, of the thousand that there may be
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
 
@@ -69,7 +70,7 @@ def match_plan(
     """
     matcher = _Matcher(read_relation, read_foreign, settings, session, collected)
     matches = Matches()
-    matcher.search(root, matches)
+    matcher.search_all(root, matches)
     if not matches.found and not matches.reasons:
         matches.decline((Reason(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan", root.name),))
     return matches
@@ -90,44 +91,55 @@ class _Matcher:
         self._session = session
         self._collected = collected
         self._foreign_names: dict[tuple[int, ...], list[str]] = {}
+        self._heights: dict[int, int] = {}
 
-    def search(self, node: Node, matches: Matches, above: Reason | None = None) -> None:
-        """`above`: why something above `node` shows its partitions, if anything does."""
-        is_result = self._collected and not node.path
+    def search_all(self, root: Node, matches: Matches) -> None:
+        """From the root down; below what is taken, nothing is looked for."""
+        waiting: list[tuple[Node, Reason | None]] = [(root, None)]
+        while waiting:
+            node, above = waiting.pop()
+            if not self._search(node, matches, above):
+                shown = shows_partitions(node) or above
+                waiting.extend((child, shown) for child in reversed(node.children))
+
+    def _search(self, node: Node, matches: Matches, above: Reason | None) -> bool:
+        """Whether that was all about this subtree. `above`: why something above `node` shows its partitions, if anything."""
         try:
-            plan = self._convert_result(node) if is_result else self._convert(node)
+            self._check_depth(node)
+            plan = self._convert_result(node) if self._collected and node.place is None else self._convert(node)
         except Declined as declined:
             with suppress(Declined):  # the reasons of the whole are the ones to show
                 below = self._topk_below_projection(node)
                 if below is not None:
                     matches.found.append(below)
-                    return
+                    return True
             if node.name in SHAPE_NODES:
                 matches.decline(declined.reasons)
-            self._search_below(node, matches, above)
-            return
+            return False
         if not has_shape(plan):
-            return
+            return True
         if not plan.schema.names:  # rows without columns cannot be handed to Spark; the plan below has columns
-            self._search_below(node, matches, above)
-            return
+            return False
         problem = early_errors(plan, self._session.whole_stage)
         if problem is None and above is not None and not has_one_partition(plan):
             problem = above
         if problem is not None:
             matches.decline((problem,))
-            self._search_below(node, matches, above)
-            return
+            return False
         placed = at_places(plan, self._output_names(node))
         if placed is None:
             matches.decline((Reason(Code.UNSUPPORTED_TYPE, "a column of the result has a type sundog cannot carry"),))
-            return
-        matches.found.append(Match(node.path, placed))
+        else:
+            matches.found.append(Match(node.path, placed))
+        return True
 
-    def _search_below(self, node: Node, matches: Matches, above: Reason | None) -> None:
-        shown = shows_partitions(node) or above
-        for child in node.children:
-            self.search(child, matches, shown)
+    def _check_depth(self, node: Node) -> None:
+        """Plans are read, lowered and run by recursion over their operators, of which no sensible query nests many."""
+        if not self._heights:
+            for each in reversed(list(node.walk())):  # the first node that is asked about is the root
+                self._heights[id(each)] = 1 + max((self._heights[id(child)] for child in each.children), default=0)
+        if self._heights[id(node)] > MAX_OPERATORS:
+            raise Declined.because(Code.TOO_DEEP, f"{self._heights[id(node)]} operators above each other", node.name)
 
     def _convert_result(self, node: Node) -> LogicalPlan:
         """A whole result, which goes to the driver, where it can be sorted; rows that stay with executors Spark sorts."""
@@ -214,6 +226,7 @@ class _Matcher:
 
         The k + offset best rows take the place of the sort; the limit above them then changes nothing.
         """
+        self._check_depth(node)
         shape = match_limit(node)
         if shape is None or shape.sort is None or not shape.projects or not self._settings.topk_enabled:
             return None

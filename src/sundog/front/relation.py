@@ -346,11 +346,13 @@ def _partition_filters(plan: CatalystPlan, leaf: Node, condition: Node | None, p
 
 
 def _conjuncts(condition: Node) -> Iterable[Node]:
-    if condition.name == "And":
-        for child in condition.children:
-            yield from _conjuncts(child)
-    else:
-        yield condition
+    waiting = [condition]
+    while waiting:
+        part = waiting.pop()
+        if part.name == "And":
+            waiting.extend(reversed(part.children))
+        else:
+            yield part
 
 
 def _current_file(listed: ListedFile) -> DataFile:

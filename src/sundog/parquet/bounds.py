@@ -42,10 +42,11 @@ from sundog.expr.raising import can_raise
 from sundog.expr.ranks import Rank, array_of_ranks, ranks_of, ranks_of_values
 from sundog.expr.zones import Zone
 from sundog.parquet.statistics import Bounds, Ranks, Statistics
-from sundog.tree import map_children
+from sundog.tree import height, map_children
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
 _INPUT = "input"
+MAX_LEVELS = 100  # far below the depth of Python's stack
 
 
 def expression_bounds(expr: Expr, statistics: Statistics) -> Bounds:
@@ -54,7 +55,7 @@ def expression_bounds(expr: Expr, statistics: Statistics) -> Bounds:
         return statistics.column(expr.name)
     if isinstance(expr, Literal):
         return Bounds.constant(expr.dtype, ranks_of_values([expr.value], expr.dtype)[0], statistics.rows)
-    step = _monotonic_step(expr)
+    step = _monotonic_step(expr) if height(expr) <= MAX_LEVELS else None
     if step is None:
         return Bounds.unknown(expr.dtype, len(statistics), safe=not can_raise(expr))
     argument, falling = step

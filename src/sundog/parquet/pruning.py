@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,13 @@ from sundog.expr.nodes import (
     Or,
     StringMatch,
     StringTest,
+    operands_of,
 )
 from sundog.expr.raising import can_raise
 from sundog.expr.ranks import NAN_RANK, ranks_of_values
-from sundog.parquet.bounds import expression_bounds
+from sundog.parquet.bounds import MAX_LEVELS, expression_bounds
 from sundog.parquet.statistics import Bounds, Ranks, Statistics
+from sundog.tree import height
 
 
 class Verdict(IntEnum):
@@ -102,14 +105,18 @@ class PruningPredicate:
         return result
 
 
-def outcome_of(expr: Expr, statistics: Statistics) -> Outcome:
+def outcome_of(expr: Expr, statistics: Statistics, level: int = 0) -> Outcome:
+    """What a predicate can be. Chains of ANDs and ORs may be of any length; nested deeper than that, nothing is known."""
+    if level > MAX_LEVELS or (height(expr) > MAX_LEVELS and not isinstance(expr, And | Or | Not)):
+        return _of_boolean(Bounds.unknown(expr.dtype, len(statistics), safe=not can_raise(expr)))
     match expr:
         case And():
-            return _and(outcome_of(expr.left, statistics), outcome_of(expr.right, statistics))
+            return reduce(_and, (outcome_of(part, statistics, level + 1) for part in operands_of(And, expr)))
         case Or():
-            return _not(_and(_not(outcome_of(expr.left, statistics)), _not(outcome_of(expr.right, statistics))))
+            parts = (_not(outcome_of(part, statistics, level + 1)) for part in operands_of(Or, expr))
+            return _not(reduce(_and, parts))
         case Not():
-            return _not(outcome_of(expr.child, statistics))
+            return _not(outcome_of(expr.child, statistics, level + 1))
         case Compare():
             return _compare(
                 expr.op, expression_bounds(expr.left, statistics), expression_bounds(expr.right, statistics)
@@ -136,7 +143,7 @@ def _value_bounds(expr: Expr, statistics: Statistics) -> Bounds:
     """Bounds of any expression, a predicate included."""
     if not isinstance(expr, (And, Or, Not, Compare, IsNull, IsNaN, In, StringMatch, Like)):
         return expression_bounds(expr, statistics)
-    outcome = outcome_of(expr, statistics)
+    outcome = outcome_of(expr, statistics, MAX_LEVELS // 2)
     unknown = Bounds.unknown(expr.dtype, len(statistics), safe=not can_raise(expr))
     values = outcome.true | outcome.false
     return Bounds(expr.dtype, unknown.low, unknown.high, outcome.null, values, unknown.null_counts, outcome.safe)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column, Expr, Literal, NormalizeFloat, columns_of, substitute
 from sundog.front.catalyst_expr import Scope, translate
-from sundog.front.catalyst_json import Node
+from sundog.front.catalyst_json import Node, replace_nodes
 from sundog.front.relation import internal_name
 from sundog.front.repeated_columns import each_once
 from sundog.front.shapes.shared_sums import share_sums
@@ -162,7 +162,7 @@ class _Reader:
 
     def output(self, tree: Node) -> Expr:
         """The expression over keys' own expressions and the columns of the calls."""
-        replaced = self._without_aggregates(tree, internal_name(tree) if tree.name == "Alias" else None)
+        replaced = self._without_aggregates(tree)
         columns = {**self.scope.columns, **{call.name: call.dtype for call in self.calls}}
         return self._gather(replaced, replace(self.scope, columns=columns))
 
@@ -183,15 +183,22 @@ class _Reader:
             self._decline(*declined.reasons)
             return Literal(None, pa.null())
 
-    def _without_aggregates(self, tree: Node, name: str | None) -> Node:
-        """The tree with an attribute for each aggregate. An aggregate that is an output as it is takes its `name`."""
-        if tree.name == "BitwiseAnd":
-            tree = _grouping_bit(tree)
-        if tree.name != "AggregateExpression":
-            below = name if tree.name == "Alias" else None
-            return replace(tree, children=tuple(self._without_aggregates(child, below) for child in tree.children))
+    def _without_aggregates(self, tree: Node) -> Node:
+        """The tree with an attribute for each aggregate. An aggregate that is an output as it is takes the output's name."""
+
+        def attribute(node: Node, parent: Node | None) -> Node | None:
+            if node.name == "BitwiseAnd":
+                return _grouping_bit(node)
+            if node.name != "AggregateExpression":
+                return None
+            is_output = parent is tree and tree.name == "Alias"
+            return self._attribute(node, internal_name(tree) if is_output else f"agg{len(self.calls)}#{self.tag}")
+
+        return replace_nodes(tree, attribute)
+
+    def _attribute(self, tree: Node, name: str) -> Node:
         try:
-            call = self._call(tree, name or f"agg{len(self.calls)}#{self.tag}")
+            call = self._call(tree, name)
         except Declined as declined:
             self._decline(*declined.reasons)
             return Node("Literal", {"internal": None, "dataType": "void"})
@@ -214,7 +221,7 @@ class _Reader:
             raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} arguments", node.name)
         args = tuple(translate(argument, self.scope) for argument in node.children)
         mode = _mode(node)
-        distinct = tree["isDistinct"] is True
+        distinct = tree.flag("isDistinct")
         return AggregateCall(
             name=name,
             function=f"try_{function.name}" if mode == "TRY" else function.name,
@@ -222,12 +229,12 @@ class _Reader:
             dtype=_result_type(function, node, args),
             filter=translate(tree.child_at(1), self.scope) if len(tree.children) > 1 else None,
             distinct=distinct and function.name not in ("min", "max"),
-            ignore_nulls=node.get("ignoreNulls", False) is True,
+            ignore_nulls=node.flag("ignoreNulls", False),
             ansi=mode == "ANSI",
         )
 
 
-def _grouping_bit(tree: Node) -> Node:
+def _grouping_bit(tree: Node) -> Node | None:
     """grouping(x) is `(spark_grouping_id >> n) & 1` in Catalyst: the same by division, as ids are not negative."""
     match [(node.name, node.fields) for node in tree.walk()]:
         case [
@@ -241,7 +248,7 @@ def _grouping_bit(tree: Node) -> Node:
             shifted = Node("IntegralDivide", {"evalContext": "LEGACY"}, (attribute, _long(2**places)))
             return Node("Remainder", {"evalContext": "LEGACY"}, (shifted, _long(2)))
         case _:
-            return tree
+            return None
 
 
 def _long(value: int) -> Node:

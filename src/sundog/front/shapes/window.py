@@ -26,7 +26,7 @@ from sundog.expr.calls import Bound, BoundKind, Frame, NamedExpr, WindowCall
 from sundog.expr.nodes import Column, Expr, Literal
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_expr import Scope, translate, type_of
-from sundog.front.catalyst_json import Node, object_name
+from sundog.front.catalyst_json import Node, object_name, replace_nodes
 from sundog.front.catalyst_literals import internal_value, literal_value
 from sundog.front.relation import internal_name
 from sundog.plan.logical import LogicalPlan, Project, Window
@@ -116,6 +116,10 @@ class _Reader:
 
     def output(self, alias: Node) -> Expr:
         """What an output column is: a call, or an expression over calls."""
+        if alias.name != "Alias":
+            reason = Reason(Code.PLAN_VERSION, f"an output of a window is a {alias.name}", "Window")
+            self.reasons += [reason] if reason not in self.reasons else []
+            return Literal(None, pa.null())
         name, tree = internal_name(alias), alias.child_at(0)
         if tree.name == "WindowExpression" or _narrow_average(tree) is not None:
             return self._column(tree, name)
@@ -126,14 +130,18 @@ class _Reader:
 
     def _without_calls(self, tree: Node, number: str) -> Node:
         """The tree with an attribute for each call in it, named after the output's own number, which is unique."""
-        if tree.name != "WindowExpression" and _narrow_average(tree) is None:
-            return replace(tree, children=tuple(self._without_calls(child, number) for child in tree.children))
-        column = self._column(tree, f"#window{len(self.calls)}#{number}")
-        if not isinstance(column, Column):
-            return Node("Literal", {"internal": None, "dataType": "void"})
-        name = column.name.rpartition("#")[0]
-        fields = {"name": name, "exprId": {"id": number}, "dataType": spark_json(column.dtype), "metadata": {}}
-        return Node("AttributeReference", fields)
+
+        def attribute(node: Node, parent: Node | None) -> Node | None:
+            if node.name != "WindowExpression" and _narrow_average(node) is None:
+                return None
+            column = self._column(node, f"#window{len(self.calls)}#{number}")
+            if not isinstance(column, Column):
+                return Node("Literal", {"internal": None, "dataType": "void"})
+            name = column.name.rpartition("#")[0]
+            fields = {"name": name, "exprId": {"id": number}, "dataType": spark_json(column.dtype), "metadata": {}}
+            return Node("AttributeReference", fields)
+
+        return replace_nodes(tree, attribute)
 
     def _column(self, tree: Node, name: str) -> Expr:
         """The column of a call, which is read and remembered."""
@@ -182,7 +190,7 @@ class _Reader:
             args[2] = Literal(None, args[0].dtype)
         if len(args) > 2 and args[2].dtype != args[0].dtype:
             raise Declined.because(Code.PLAN_VERSION, f"{function}'s default has another type", node.name)
-        ignore_nulls = node["ignoreNulls"] is True
+        ignore_nulls = node.flag("ignoreNulls")
         return WindowCall(name, function, tuple(args), args[0].dtype, frame, ignore_nulls=ignore_nulls)
 
     def _aggregate(self, node: Node, name: str, frame: Frame) -> WindowCall:
@@ -190,7 +198,7 @@ class _Reader:
         function = AGGREGATES.get(inner.name)
         if function is None:
             raise Declined.because(Code.FUNCTION, f"{inner.name} is not computed over frames", inner.name)
-        if node["isDistinct"] is not False:
+        if node.flag("isDistinct"):
             raise Declined.because(Code.FUNCTION, f"{function}(DISTINCT …) over a window", inner.name)
         if inner.get("nullOnDivideByZero", True) is not True:
             raise Declined.because(Code.FUNCTION, f"{function} with legacy statistics", inner.name)
@@ -206,7 +214,7 @@ class _Reader:
             _result_type(function, inner, args),
             frame,
             filter=condition,
-            ignore_nulls=inner.get("ignoreNulls", False) is True,
+            ignore_nulls=inner.flag("ignoreNulls", False),
             ansi=mode == "ANSI",
         )
 
