@@ -104,7 +104,6 @@ METRICS: dict[str, Metric] = _declare(
     ),
     Metric("peak_memory_bytes", Category.BYTES, "Largest reservation of any one task.", Level.DEV, merge_with_max=True),
     # time, added up over tasks
-    Metric("scan_seconds", Category.TIMING, "Time in reading and decoding.", Level.DEV),
     Metric("compute_seconds", Category.TIMING, "Time in operators.", Level.DEV),
     Metric("exchange_seconds", Category.TIMING, "Time in writing and reading exchange blocks.", Level.DEV),
 )

@@ -74,7 +74,7 @@ def topk_run(details: TopKDetails | None = None) -> Run:
             "input_rows": 3000,
             "bytes_scanned": 5_000_000,
             "topk_rounds": 1,
-            "scan_seconds": 0.02,
+            "compute_seconds": 0.02,
         },
         plan="LateMaterialize: columns=[user_id#2]\n"
         "  TopK: fetch=10, order=[event_time#1 DESC NULLS LAST]\n"

@@ -368,7 +368,7 @@ def test_every_metric_is_listed_with_its_meaning() -> None:
     page = page_of(topk_run())
     rows = ["".join(row.text.split()) for row in page.all("tr")]
     assert "row_groups_total20Rowgroupsofthefiles." in rows
-    assert "scan_seconds20msTimeinreadinganddecoding." in rows
+    assert "compute_seconds20msTimeinoperators." in rows
 
 
 def test_comparison_with_other_engines() -> None:

@@ -74,6 +74,6 @@ def test_the_rest() -> None:
     assert ratio_text(1234.5) == "1,234×"
     assert ratio_text(0.97) == "1.0×"
     assert metric_text("spilled_bytes", 2048) == "2 KiB"
-    assert metric_text("scan_seconds", 0.25) == "250 ms"
+    assert metric_text("compute_seconds", 0.25) == "250 ms"
     assert metric_text("groups", 12_345_678) == "12,345,678"
     assert metric_text("of another version", 3) == "3"
