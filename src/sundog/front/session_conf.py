@@ -21,6 +21,7 @@ from sundog.support import Code, Declined, Reason
 
 _SQL_CONF = "org.apache.spark.sql.internal.SQLConf"
 _STRING = "java.lang.String"
+_WATCHED = frozenset(watched_keys())
 _OPTION_KEYS = frozenset(key for option in OPTIONS.values() for key in (option.key, *option.aliases))
 
 
@@ -66,10 +67,10 @@ class SessionConf:
         return self.options.get(key, default)
 
     def text(self, key: str) -> str:
-        """The value that Spark would use for one of its own keys; empty where it has none."""
-        if key not in self.effective:
+        """The value that Spark would use for one of its own keys; empty where it has none, or this Spark has no such key."""
+        if key not in _WATCHED:
             raise InternalError(f"{key} is not among the settings that are read")
-        return self.effective[key] or ""
+        return self.effective.get(key) or ""
 
     def flag(self, key: str) -> bool:
         return self.text(key).strip().lower() == "true"
