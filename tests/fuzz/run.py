@@ -38,6 +38,7 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)
     gave_up: dict[str, str] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)  # seeds at which the net itself failed
 
     def add(self, outcome: Outcome) -> None:
         self.cases += 1
@@ -60,6 +61,7 @@ class Tally:
         lines += [f"  fallback {count:5}  {reason}" for reason, count in self.reasons.most_common(25)]
         lines += [f"  gave up  {name}  {reason}" for reason, name in self.gave_up.items()]
         lines += [f"  DIFFERS  {line}" for line in self.differences]
+        lines += [f"  the net itself failed at seeds {', '.join(self.broken)}"] if self.broken else []
         return "\n".join(lines)
 
 
@@ -105,49 +107,64 @@ def shrink_case(pair: Pair, found: Outcome, seconds: float) -> Outcome:
     return pair.run(shrink(found.case, still_differs, seconds))
 
 
-def fuzz(
-    pair: Pair, seed: int, seconds: float, shrink_seconds: float, save: Path | None, cases: int = CASES_PER_SEED
-) -> Tally:
-    tally, until, seen = Tally(), monotonic() + seconds, set[str]()
-    while monotonic() < until:
-        if seed % TOGETHER == 0:
-            _fuzz_together(pair, seed, tally)
-            seed += 1
-            continue
-        for number in range(cases):
+@dataclass
+class Campaign:
+    """Cases of one seed after the other."""
+
+    pair: Pair
+    shrink_seconds: float
+    save: Path | None
+    cases: int = CASES_PER_SEED
+    tally: Tally = field(default_factory=Tally)
+    seen: set[str] = field(default_factory=set)
+
+    def run(self, seed: int, seconds: float) -> None:
+        """Until time is up or the user stops it."""
+        until = monotonic() + seconds
+        try:
+            while monotonic() < until:
+                try:
+                    self._together(seed) if seed % TOGETHER == 0 else self._one_by_one(seed, until)
+                except Exception:
+                    self.tally.broken.append(str(seed))
+                    print(f"=== seed {seed}: the net itself failed\n{traceback.format_exc()}", flush=True)
+                seed += 1
+        except KeyboardInterrupt:
+            print(f"stopped at seed {seed}")
+
+    def _one_by_one(self, seed: int, until: float) -> None:
+        for number in range(self.cases):
             case = draw_case(seed, number)
-            if save is not None:
-                (save / "current").write_text(case.name)  # should the process die, the case is known
-            try:
-                outcome = pair.run(case)
-            except Exception:
-                print(f"=== case {case.name}: the net itself failed\n{traceback.format_exc()}", flush=True)
-                break
-            tally.add(outcome)
+            if self.save is not None:
+                (self.save / "current").write_text(case.name)  # should the process die, the case is known
+            outcome = self.pair.run(case)
+            self.tally.add(outcome)
             if outcome.difference is not None or outcome.gave_up is not None:
-                again = _signature(outcome) in seen
-                seen.add(_signature(outcome))
-                smallest = shrink_case(pair, outcome, shrink_seconds) if shrink_seconds and not again else outcome
-                text = describe(smallest if (smallest.difference or smallest.gave_up) else outcome)
-                print(text, flush=True)
-                if save is not None:
-                    (save / f"{seed}-{number}.txt").write_text(f"{text}\n\nas drawn: {describe(outcome)}\n")
+                self._report(outcome)
             if monotonic() >= until:
-                break
-        seed += 1
-    print(f"seeds up to {seed}")
-    return tally
+                return
 
+    def _report(self, outcome: Outcome) -> None:
+        """Print it, of each kind the first one as small as it gets."""
+        text = describe(outcome)
+        if self.shrink_seconds and _signature(outcome) not in self.seen:
+            smallest = shrink_case(self.pair, outcome, self.shrink_seconds)
+            if smallest.difference or smallest.gave_up:
+                text = f"{describe(smallest)}\nas drawn: {text}"
+        self.seen.add(_signature(outcome))
+        print(text, flush=True)
+        if self.save is not None:
+            (self.save / f"{outcome.case.name.replace(':', '-')}.txt").write_text(text)
 
-def _fuzz_together(pair: Pair, seed: int, tally: Tally) -> None:
-    """What differs is run again alone: if it differs no more, the threads are to blame."""
-    for outcome in pair.run_together([draw_case(seed, number) for number in range(CASES_PER_SEED // 2)]):
-        alone = pair.run(outcome.case) if outcome.difference is not None else outcome
-        if alone.freedom is not None:
-            continue
-        tally.add(outcome)
-        if outcome.difference is not None:
-            print(f"{describe(outcome)}\n    alone: {alone.difference or 'no difference'}", flush=True)
+    def _together(self, seed: int) -> None:
+        """What differs is run again alone: if it differs no more, the threads are to blame."""
+        for outcome in self.pair.run_together([draw_case(seed, number) for number in range(self.cases // 2)]):
+            alone = self.pair.run(outcome.case) if outcome.difference is not None else outcome
+            if alone.freedom is not None:
+                continue
+            self.tally.add(outcome)
+            if outcome.difference is not None:
+                print(f"{describe(outcome)}\n    alone: {alone.difference or 'no difference'}", flush=True)
 
 
 def _signature(outcome: Outcome) -> str:
@@ -178,9 +195,10 @@ def main() -> int:
             if args.shrink and (outcome.difference or outcome.gave_up):
                 print(describe(shrink_case(pair, outcome, args.shrink)))
             return int(outcome.difference is not None)
-        tally = fuzz(pair, args.seed, args.seconds, args.shrink, args.save, args.cases)
-    print(tally)
-    return int(bool(tally.differences))
+        campaign = Campaign(pair, args.shrink, args.save, args.cases)
+        campaign.run(args.seed, args.seconds)
+    print(campaign.tally)
+    return int(bool(campaign.tally.differences or campaign.tally.broken))
 
 
 def start_session() -> Any:
