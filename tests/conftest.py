@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 
@@ -22,18 +23,33 @@ def spark() -> Iterator[Any]:
             "spark.sundog.onInternalError": "raise",  # so that no bug of ours hides behind a fallback
         },
     )
+    give_frames_to_arrow()
     yield spark
     spark.stop()
+
+
+def give_frames_to_arrow() -> None:
+    """`toArrow`, which the tests compare by, for a pyspark that has none yet: it is made of what `toPandas` is made of."""
+    from pyspark.sql import DataFrame
+
+    from sundog.versions import spark_version
+
+    def to_arrow(self: Any) -> pa.Table:
+        return pa.Table.from_batches(self._collect_as_arrow(), spark_version().arrow_schema(self.schema))
+
+    if not hasattr(DataFrame, "toArrow"):
+        DataFrame.toArrow = to_arrow
 
 
 @pytest.fixture(scope="module")
 def enabled(spark: Any) -> Iterator[Any]:
     """The session with sundog on; afterwards, none of the settings that a module made in it."""
     import sundog
+    from sundog.front.session_conf import keys_set
 
     sundog.enable(spark)
     yield spark
     sundog.disable(spark)
-    for key in spark.conf.getAll:
+    for key in keys_set(spark._jvm, spark._jconf):
         if key.startswith("spark.sundog.") and key != "spark.sundog.onInternalError":
             spark.conf.unset(key)

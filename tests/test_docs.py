@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import sundog
 from sundog.config import OPTIONS
 
 ROOT = Path(__file__).parent.parent
@@ -33,8 +34,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_make_targets_exist(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    mentioned = set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    mentioned = set(re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(), re.MULTILINE))
     assert mentioned <= targets
 
 
@@ -56,5 +57,11 @@ def test_ci_runs_the_readme_test_command() -> None:
 
 
 def test_every_version_is_pinned_and_no_index_is_named() -> None:
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
-    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", line)] == []
+    for path in (ROOT / "constraints").glob("*.txt"):
+        lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+        loose = [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", line)]
+        assert loose == ([] if path.name == "common.txt" else ["-c common.txt"])
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    assert f"\nversion: {sundog.__version__}\n" in (ROOT / "CITATION.cff").read_text()

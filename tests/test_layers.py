@@ -41,10 +41,17 @@ LAYERS = {
     "parquet": layer("kernels", "expr", packages="numpy pyarrow"),
     "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
+    "versions": layer(packages="numpy pyarrow"),
     "front": layer(
-        "plan.logical", "parquet.relation", "parquet.paths", "parquet.store_settings", "expr", packages="numpy pyarrow"
+        "plan.logical",
+        "parquet.relation",
+        "parquet.paths",
+        "parquet.store_settings",
+        "expr",
+        "versions",
+        packages="numpy pyarrow",
     ),
-    "runtime": layer("plan", "operators", "parquet", "expr", "report.details", packages="numpy pyarrow"),
+    "runtime": layer("plan", "operators", "parquet", "expr", "report.details", "versions", packages="numpy pyarrow"),
     "report": layer(
         "front.catalyst_expr",
         "front.conf_table",
@@ -65,6 +72,12 @@ SPARK_MODULES = {
     "front.splice",
     "front.write_command",
     "runtime.spark",
+    "versions",
+    "versions.spark_3_5",
+    "versions.spark_4_0",
+    "versions.spark_4_1",
+    "versions.spark_4_2",
+    "versions.spark_4_3",
 }
 SPARK_PACKAGES = {"pyspark", "py4j"}
 

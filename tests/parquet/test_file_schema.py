@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pyarrow as pa
@@ -27,7 +27,6 @@ def stored(tmp_path, array, **options):
     return write_file(tmp_path / "a.parquet", [pa.table({"c": array})], **options)
 
 
-UTC = UTC
 READABLE = [
     (pa.array([True, None]), pa.bool_(), [True, None]),
     (pa.array([-1, None], pa.int8()), pa.int8(), [-1, None]),
@@ -57,7 +56,11 @@ READABLE = [
     (pa.array([date(2020, 1, 2)]), TIMESTAMP_NTZ, [datetime(2020, 1, 2)]),
     (pa.array([datetime(2020, 1, 2)], pa.timestamp("us")), TIMESTAMP_NTZ, [datetime(2020, 1, 2)]),
     (pa.array([datetime(2020, 1, 2)], pa.timestamp("ms")), TIMESTAMP_NTZ, [datetime(2020, 1, 2)]),
-    (pa.array([1577923200000], pa.timestamp("ms", "Europe/Berlin")), TIMESTAMP, [datetime(2020, 1, 2, tzinfo=UTC)]),
+    (
+        pa.array([1577923200000], pa.timestamp("ms", "Europe/Berlin")),
+        TIMESTAMP,
+        [datetime(2020, 1, 2, tzinfo=timezone.utc)],
+    ),
     (pa.array([5], pa.int64()), DAY_TIME_INTERVAL, None),
     (pa.array([5], pa.duration("us")), pa.int64(), [5]),
     (pa.nulls(2), pa.string(), [None, None]),

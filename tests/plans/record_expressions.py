@@ -22,6 +22,7 @@ from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_details import complete, read_details
 from sundog.java import session
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
+from sundog.versions import spark_version
 
 SCHEMA = pa.schema(
     {
@@ -123,7 +124,7 @@ def main() -> None:
 def _nodes(spark: Any, sql: str) -> list[dict[str, Any]]:
     """The expression's nodes in pre-order, as `toJSON` writes them, completed."""
     jplan = spark.sql(f"select {sql} as x, i as unused from t")._jdf.queryExecution().optimizedPlan()
-    root = parse_plan(jplan.toJSON())
+    root = parse_plan(jplan.toJSON(), spark_version().plan_names)
     complete(root, read_details(spark._jvm, jplan))
     nodes: list[dict[str, Any]] = json.loads(jplan.projectList().apply(0).toJSON())
     for raw, node in zip(nodes, root["projectList"][0].walk(), strict=True):

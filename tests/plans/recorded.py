@@ -62,6 +62,6 @@ def internal_of(text: Any, spark_type: Any, *, printed: bool) -> Any:
     if printed and pa.types.is_date32(dtype):
         return (dt.date.fromisoformat(text) - _DAY_ZERO).days
     if printed and dtype == TIMESTAMP:
-        instant = dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
-        return (instant - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+        instant = dt.datetime.fromisoformat(text).replace(tzinfo=dt.timezone.utc)
+        return (instant - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1)
     return int(text)

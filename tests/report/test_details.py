@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_instants_of_different_zones_are_compared_as_instants() -> None:
     axis = KeyAxis([datetime(2026, 1, 1, 12, tzinfo=zone)])
     early, late = (
         axis.point(datetime(2026, 1, 1, 11, tzinfo=zone)),
-        axis.point(datetime(2026, 1, 1, 10, tzinfo=UTC)),
+        axis.point(datetime(2026, 1, 1, 10, tzinfo=timezone.utc)),
     )
     assert early is not None
     assert late is not None
@@ -102,7 +102,7 @@ def test_what_is_not_known_has_no_place() -> None:
         (Decimal("1.50"), "1.50"),
         (datetime(2026, 1, 2, 3, 4, 5), "2026-01-02 03:04:05"),
         (datetime(2026, 1, 2, 3, 4, 50, 120_000), "2026-01-02 03:04:50.12"),
-        (datetime(2026, 1, 2, 3, 4, 5, 7, tzinfo=UTC), "2026-01-02 03:04:05.000007 UTC"),
+        (datetime(2026, 1, 2, 3, 4, 5, 7, tzinfo=timezone.utc), "2026-01-02 03:04:05.000007 UTC"),
         (datetime(2026, 1, 2, 3, 4, 0, tzinfo=timezone(timedelta(hours=2))), "2026-01-02 03:04:00 +0200"),
         (date(2026, 1, 2), "2026-01-02"),
         (b"\x00\xff", "0x00ff"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,7 +71,7 @@ def test_a_bar_that_did_not_move_is_one_step(tmp_path: Path) -> None:
 
 
 def test_times_are_shown_as_times(tmp_path: Path) -> None:
-    moments = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2, 3, 4)]
+    moments = [datetime(2026, 3, day, tzinfo=timezone.utc) for day in (1, 2, 3, 4)]
     details = topk_details(plan_over(tmp_path, [moments[:2], moments[2:]], TIMESTAMP), [])
     assert details.scale == "linear"
     first = details.row_groups[0]

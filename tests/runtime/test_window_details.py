@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +79,7 @@ def test_a_halo_does_not_reach_past_the_data() -> None:
 
 
 def test_times_are_shown_as_times() -> None:
-    start = datetime(2026, 3, 1, tzinfo=UTC)
+    start = datetime(2026, 3, 1, tzinfo=timezone.utc)
     moments = pa.array([start + timedelta(minutes=minute) for minute in range(60)], TIMESTAMP)
     details = exchange(moments, summing(-60_000_000, 0, "us"), 2)
     low = details.ranges[1].low

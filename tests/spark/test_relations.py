@@ -359,7 +359,7 @@ def test_files_of_other_writers_by_the_mode_however_it_is_set(
     session: Any, tmp_path: Path, key: str, mode: str
 ) -> None:
     old = [dt.date(1000, 1, 1) + dt.timedelta(days=40 * number) for number in range(200)]
-    times = [dt.datetime(1200, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=900 * number) for number in range(200)]
+    times = [dt.datetime(1200, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(days=900 * number) for number in range(200)]
     new = [dt.date(2000, 1, 1 + number % 28) for number in range(200)]
     columns = {"id": list(range(200)), "day": old, "ts": pa.array(times, pa.timestamp("us", "UTC")), "new": new}
     write(tmp_path / "t" / "a.parquet", **columns)

@@ -26,9 +26,9 @@ from pyspark.sql import SparkSession
 from sundog.run import current_action
 from sundog.runtime.cancel import ActionCancelled, CancelKind, JobMarks, request_cancel
 from sundog.runtime.spark import block_session, session_tags
+from sundog.versions import spark_version
 
 _SUNDOG = f"{Path(__file__).parents[1]}/"
-_JOB_CANCELLED = "SPARK_JOB_CANCELLED"
 _NO_JOB = -1
 _MOST_CAUSES = 16
 
@@ -44,9 +44,10 @@ def replacements() -> Iterator[Replacement]:
     yield SparkContext, "cancelJobGroup", _noted(group, CancelKind.GROUP, "part of cancelled job group {}")
     yield SparkContext, "cancelJobsWithTag", _noted(tag, CancelKind.TAG, "part of cancelled job tags {}")
     yield SparkContext, "cancelAllJobs", _noted(everything, CancelKind.ALL, "as part of cancellation of all jobs")
-    yield SparkSession, "interruptAll", _interrupt_all(SparkSession.interruptAll)
-    yield SparkSession, "interruptTag", _interrupt_tag(SparkSession.interruptTag)
-    yield SparkSession, "interruptOperation", _interrupt_operation(SparkSession.interruptOperation)
+    if spark_version().has_session_tags:
+        yield SparkSession, "interruptAll", _interrupt_all(SparkSession.interruptAll)
+        yield SparkSession, "interruptTag", _interrupt_tag(SparkSession.interruptTag)
+        yield SparkSession, "interruptOperation", _interrupt_operation(SparkSession.interruptOperation)
     yield traceback_utils, "first_spark_call", _user_call(traceback_utils.first_spark_call)
 
 
@@ -136,7 +137,7 @@ def is_cancelled_job(error: BaseException) -> bool:
         if origin is None:
             return False
         throwable = is_instance_of(SparkContext._gateway, origin, "org.apache.spark.SparkThrowable")
-        if throwable and origin.getCondition() == _JOB_CANCELLED:
+        if throwable and spark_version().is_cancelled_job(origin):
             return True
         origin = origin.getCause()
     return False
@@ -146,6 +147,6 @@ def to_spark_error(cancelled: ActionCancelled) -> Exception:
     """What Spark raises for a cancelled job, made by Spark itself. Its job has number -1, since there was none."""
     jvm = SparkContext._jvm
     assert jvm is not None, "there was a session"
-    error = jvm.org.apache.spark.errors.SparkCoreErrors.sparkJobCancelled(_NO_JOB, str(cancelled), None)
+    error = spark_version().cancelled_job(jvm, _NO_JOB, str(cancelled))
     raised: Exception = Py4JJavaError(f"An error occurred while calling {current_action() or 'an action'}.\n", error)
     return raised

@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.conversion import ArrowTableToRowsConversion
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import Row
 
 from sundog.actions.explicit import explain
 from sundog.actions.lifecycle import Action, Shadowed, run_action, under_action
 from sundog.runtime.spark import frame_from_table
 from sundog.support import Code, Declined
+from sundog.versions import spark_version
 
 Original = Callable[..., Any]
 T = TypeVar("T")
@@ -36,13 +35,11 @@ def _run(
 
 
 def to_rows(table: pa.Table, frame: DataFrame) -> list[Row]:
-    """Rows with exactly the Python types of Spark's own collect, by pyspark's own conversion."""
-    as_bytes = frame.sparkSession._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes", "true") == "true"
+    """Rows with exactly the Python types of Spark's own collect."""
     try:
-        rows: list[Row] = ArrowTableToRowsConversion.convert(table, frame.schema, binary_as_bytes=as_bytes)
+        return spark_version().rows(table, frame.schema, frame.sparkSession)
     except UnicodeDecodeError as error:  # the JVM replaces what it cannot decode, by rules of its own
         raise Declined.because(Code.EXECUTION, "a string is not valid UTF-8, so Spark decodes it") from error
-    return rows
 
 
 def _collect(original: Original, frame: DataFrame) -> list[Row]:
@@ -60,27 +57,23 @@ def _to_local_iterator(original: Original, frame: DataFrame, *args: Any, **kwarg
     )
 
 
-def _collect_as_arrow(
-    original: Original,
-    frame: DataFrame,
-    split_batches: bool = False,
-    empty_list_if_zero_records: bool = True,
-    prefers_large_var_types: bool = False,
-) -> list[pa.RecordBatch]:
+def _collect_as_arrow(original: Original, frame: DataFrame, *args: Any, **kwargs: Any) -> list[pa.RecordBatch]:
     """What toArrow and toPandas are made of."""
-    options = (split_batches, empty_list_if_zero_records, prefers_large_var_types)
+    request = spark_version().arrow_request(*args, **kwargs)
 
     def batches(table: pa.Table) -> list[pa.RecordBatch]:
-        target = to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=prefers_large_var_types)
+        target = spark_version().arrow_schema(frame.schema, request.large_types)
         whole = [batch for batch in table.cast(target).to_batches() if batch.num_rows]
-        return whole or ([] if empty_list_if_zero_records else target.empty_table().to_batches() or [_empty(target)])
+        if whole or request.empty_list_if_no_rows:
+            return whole
+        return target.empty_table().to_batches() or [_empty(target)]
 
     return _run(
         "toArrow",
         frame,
         batches,
-        lambda spliced: original(spliced, *options),
-        lambda: original(frame, *options),
+        lambda spliced: original(spliced, *args, **kwargs),
+        lambda: original(frame, *args, **kwargs),
     )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.readwriter import DataFrameWriterV2
 
 from sundog.actions.cancelling import replacements
@@ -23,6 +22,7 @@ from sundog.actions.frames import HANDLERS
 from sundog.actions.lifecycle import is_inside
 from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
 from sundog.query import session_id
+from sundog.versions import spark_version
 
 Original = Callable[..., Any]
 
@@ -48,10 +48,11 @@ def is_enabled(session: SparkSession) -> bool:
 
 
 def install() -> None:
+    frame_class = spark_version().frame_class()
     for name, handler in HANDLERS.items():
-        _replace(ClassicDataFrame, name, _intercepted(getattr(ClassicDataFrame, name), handler))
-    _replace(ClassicDataFrame, "write", property(_writer))
-    _replace(ClassicDataFrame, "writeTo", _writer_v2)
+        _replace(frame_class, name, _intercepted(getattr(frame_class, name), handler))
+    _replace(frame_class, "write", property(_writer))
+    _replace(frame_class, "writeTo", _writer_v2)
     _replace(SparkSession, "sql", _sql(SparkSession.sql))
     for owner, name, replacement in replacements():
         _replace(owner, name, replacement)

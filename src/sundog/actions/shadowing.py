@@ -15,7 +15,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from sundog.actions.failures import Outcome, classify, note_failure
 from sundog.answers import Rules, Values, differences
@@ -28,6 +27,7 @@ from sundog.runtime.spark import collect_arrow
 from sundog.shadow import Books, Difference
 from sundog.support import Code, Reason
 from sundog.tree import walk
+from sundog.versions import spark_version
 
 T = TypeVar("T")
 # Functions that give one of their inputs, or a ratio of counts: no sum in them that could be rounded differently.
@@ -115,7 +115,7 @@ class Shadow:
         return Difference(self.name, query, self.planned.text, confs, tuple(pairs), note)
 
     def _arrow_schema(self) -> pa.Schema:
-        return to_arrow_schema(self.planned.frame.schema, timezone="UTC")
+        return spark_version().arrow_schema(self.planned.frame.schema)
 
 
 def _gives_any_rows(plan: LogicalPlan) -> bool:

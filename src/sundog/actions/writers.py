@@ -15,6 +15,7 @@ from pyspark.sql.readwriter import DataFrameWriterV2
 
 from sundog.actions.commands import run_command
 from sundog.support import Code, Declined
+from sundog.versions import spark_version
 
 _FORMATS = ("json", "parquet", "text", "csv", "xml", "orc")
 
@@ -58,10 +59,14 @@ class _Starter:
 
         def starts(*args: Any) -> None:
             session = self._frame.sparkSession
-            make = self._starts[name]
+            make = self._starts[name] if spark_version().has_write_commands else _no_command
             run_command("write", session, lambda: make(session._jvm, self._jwriter, *args), lambda: method(*args))
 
         return starts
+
+
+def _no_command(jvm: Any, jwriter: Any, *args: Any) -> Any:
+    raise Declined.because(Code.WRITE, "this Spark's writers make no commands; INSERT and CREATE TABLE … AS have them")
 
 
 def _save(jvm: Any, jwriter: Any, *path: str) -> Any:

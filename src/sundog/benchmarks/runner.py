@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -102,7 +102,7 @@ def run_benchmark(
         measured = [measurement for session in sessions for measurement in session.measurements]
         measurements = _with_agreement(measured, cases, answers)
     return Results(
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         command=command,
         machine=machine(settings.cores),
         settings={

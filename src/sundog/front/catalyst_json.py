@@ -18,9 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sundog.support import Code, Declined
+from sundog.versions.model import PlanNames
 
 Place = tuple[Any, int] | None
 """Where a node is in its tree: its parent's place and its index among the children; None for the root."""
+
+_AS_THEY_ARE = PlanNames()
 
 
 @dataclass(frozen=True)
@@ -117,15 +120,15 @@ def place_of(path: Sequence[int]) -> Place:
     return place
 
 
-def parse_plan(text: str) -> Node:
-    """The plan that `toJSON` printed."""
+def parse_plan(text: str, names: PlanNames = _AS_THEY_ARE) -> Node:
+    """The plan that `toJSON` printed. `names` are those of an older Spark that have changed since."""
     try:
         nodes = json.loads(text)
     except ValueError as problem:
         raise Declined.because(Code.PLAN_VERSION, f"the plan's JSON cannot be read: {problem}") from problem
     if not _is_tree(nodes):
         raise Declined.because(Code.PLAN_VERSION, "the plan's JSON is not a list of nodes")
-    return _parse_tree(nodes)
+    return _parse_tree(nodes, names)
 
 
 def _is_tree(value: Any) -> bool:
@@ -142,14 +145,14 @@ class _Open:
     children: list[Node] = field(default_factory=list)
 
 
-def _parse_tree(nodes: list[dict[str, Any]]) -> Node:
+def _parse_tree(nodes: list[dict[str, Any]], names: PlanNames) -> Node:
     unfinished: list[_Open] = []
     for number, raw in enumerate(nodes):
         above = unfinished[-1] if unfinished else None
         place = None if above is None else (above.place, len(above.children))
         unfinished.append(_Open(raw, place, int(raw["num-children"])))
         while unfinished[-1].missing == 0:
-            node = _finished(unfinished.pop())
+            node = _finished(unfinished.pop(), names)
             if not unfinished:
                 return _only(node, len(nodes) - number - 1)
             unfinished[-1].children.append(node)
@@ -157,10 +160,11 @@ def _parse_tree(nodes: list[dict[str, Any]]) -> Node:
     raise Declined.because(Code.PLAN_VERSION, "the plan's JSON ends in the middle of a tree")
 
 
-def _finished(entry: _Open) -> Node:
-    values = {key: _parse_value(value) for key, value in entry.raw.items() if key not in ("class", "num-children")}
-    name = str(entry.raw["class"]).rsplit(".", 1)[-1].rstrip("$")
-    return Node(name, values, tuple(entry.children), entry.place)
+def _finished(entry: _Open, names: PlanNames) -> Node:
+    raw = entry.raw
+    values = {key: _parse_value(value, names) for key, value in raw.items() if key not in ("class", "num-children")}
+    name = names.class_name(str(raw["class"]).rsplit(".", 1)[-1].rstrip("$"))
+    return Node(name, names.renamed(name, values), tuple(entry.children), entry.place)
 
 
 def _only(root: Node, left: int) -> Node:
@@ -169,13 +173,13 @@ def _only(root: Node, left: int) -> Node:
     return root
 
 
-def _parse_value(value: Any) -> Any:
+def _parse_value(value: Any, names: PlanNames) -> Any:
     if _is_tree(value):
-        return _parse_tree(value)
+        return _parse_tree(value, names)
     if isinstance(value, list) and value and all(_is_tree(item) for item in value):
-        return tuple(_parse_tree(item) for item in value)
+        return tuple(_parse_tree(item, names) for item in value)
     if isinstance(value, list) and value and all(isinstance(item, list) and _is_trees(item) for item in value):
-        return tuple(tuple(_parse_tree(tree) for tree in item) for item in value)
+        return tuple(tuple(_parse_tree(tree, names) for tree in item) for item in value)
     return value
 
 

@@ -23,6 +23,7 @@ from sundog.front.jvm_functions import methods, text_of
 from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import json_of
 from sundog.support import Code, Declined
+from sundog.versions import spark_version
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 _DIRECTORY = f"{_DATASOURCES}.PartitionDirectory"
@@ -102,7 +103,7 @@ def _functions(jvm: Any) -> _Functions:
     )
     length = made.virtual(_STATUS, "getLen", "long")
     modified = made.virtual(_STATUS, "getModificationTime", "long")
-    folder = made.virtual(_DIRECTORY, "files", "scala.collection.immutable.Seq")
+    folder = made.virtual(_DIRECTORY, "files", spark_version().seq_class(jvm))
     files = made.array(made.mapped(folder, made.all_of([uri, length, modified])))
     row_bytes = made.chain(
         made.virtual(_PROJECTION, "apply", _UNSAFE_ROW, _ROW),

@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.front.catalyst_json import parse_plan
+from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_details import complete, read_details
 from sundog.front.jvm_objects import once_per_jvm
 from sundog.front.large_text import plan_json
 from sundog.front.repeated_columns import names_of_places
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
+from sundog.versions import spark_version
 
 LOCAL_ROWS_IN_JSON = 1000
 
@@ -30,8 +31,16 @@ class CatalystPlan:
         self.listings: dict[tuple[int, ...], Any] = {}  # files by the path of their leaf; see `held_listings`
         _refuse_hopeless(jvm, jplan)
         self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
-        self.root = parse_plan(plan_json(jvm, jplan))
+        self.root = parse_plan(plan_json(jvm, jplan), spark_version().plan_names)
+        self._complete_projections()
         complete(self.root, read_details(jvm, jplan))
+
+    def _complete_projections(self) -> None:
+        """The lists of an Expand, which older JSON leaves out where they are of another kind than Scala's List."""
+        for node in self.root.walk():
+            if node.name == "Expand" and node.get("projections") is None:
+                jlists = self.jnode(node.path).projections()
+                node.fields["projections"] = tuple(_parse_all(jlists.apply(index)) for index in range(jlists.size()))
 
     @classmethod
     def of(cls, jvm: Any, jdf: Any) -> CatalystPlan:
@@ -55,6 +64,11 @@ def held_listings(jdf: Any) -> dict[tuple[int, ...], Any]:
     """
     found: dict[tuple[int, ...], Any] = jdf.__dict__.setdefault("_sundog_listings", {})
     return found
+
+
+def _parse_all(jtrees: Any) -> tuple[Node, ...]:
+    names = spark_version().plan_names
+    return tuple(parse_plan(str(jtrees.apply(index).toJSON()), names) for index in range(jtrees.size()))
 
 
 def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:

@@ -12,7 +12,7 @@ the fields below are taken from the objects themselves and written into the pars
 
 One call, whatever the size of the plan: a function made of method handles goes through the plan inside the JVM,
 
-    plan.map(node => node.expressions.flatMap(tree => tree.map(expression => [class, detail])))
+    plan.map(node => node.expressions.map(tree => tree.map(expression => [class, detail])))
 
 and Jackson writes the result. Expressions stand in the order of the JSON, both in pre-order. Their classes say so: where
 they do not match, as with a node that holds expressions the JSON does not show, that node's expressions are left
@@ -22,17 +22,17 @@ incomplete, and whoever needs what is missing declines.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm_functions import Methods, methods, text_of
 from sundog.front.jvm_objects import once_per_jvm
+from sundog.versions import spark_version
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
-_EVAL_CONTEXT = "org.apache.spark.sql.catalyst.expressions.NumericEvalContext"
 _EVAL_MODE = "scala.Enumeration$Value"
 _DATA_TYPE = "org.apache.spark.sql.types.DataType"
-_SEQ = "scala.collection.immutable.Seq"
 _OBJECT, _STRING = "java.lang.Object", "java.lang.String"
 _TREE_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 _WITH_EVAL_CONTEXT = ("BinaryArithmetic", "aggregate.Sum")
@@ -42,8 +42,8 @@ Details = list[list[Any]]
 
 def read_details(jvm: Any, jplan: Any) -> Details:
     """For each node of the plan, for each of its expressions: its class, or [class, detail]."""
-    details: Details = json.loads(text_of(_details_function(jvm), jplan))
-    return details
+    nodes: list[list[list[Any]]] = json.loads(text_of(_details_function(jvm), jplan))
+    return [[entry for tree in trees for entry in tree] for trees in nodes]
 
 
 def complete(root: Node, details: Details) -> None:
@@ -59,7 +59,7 @@ def complete(root: Node, details: Details) -> None:
 
 def _class_of(entry: Any) -> str:
     name: str = entry[0] if isinstance(entry, list) else entry
-    return name.rsplit(".", 1)[-1].rstrip("$")
+    return spark_version().plan_names.class_name(name.rsplit(".", 1)[-1].rstrip("$"))
 
 
 def _complete(expression: Node, detail: Any) -> None:
@@ -83,23 +83,19 @@ def _complete(expression: Node, detail: Any) -> None:
 def _details_function(jvm: Any) -> Any:
     """Plan -> a matcher of the pieces of the JSON of its details."""
     made = methods(jvm)
-    as_list = made.static("scala.jdk.javaapi.CollectionConverters", "asJava", "java.util.List", "scala.collection.Seq")
-    of_tree = _for_each(made, _TREE_NODE, "map", _SEQ, _of_expression(made, as_list))
-    of_node = made.chain(
-        made.virtual("org.apache.spark.sql.catalyst.plans.QueryPlan", "expressions", _SEQ),
-        _for_each(made, _SEQ, "flatMap", _OBJECT, of_tree),
-        as_list,
-    )
-    return made.json_pieces(made.chain(_for_each(made, _TREE_NODE, "map", _SEQ, of_node), as_list))
+    seq = spark_version().seq_class(jvm)
+    expressions = made.virtual("org.apache.spark.sql.catalyst.plans.QueryPlan", "expressions", seq)
+    of_node = made.array(made.mapped(expressions, _for_each(made, seq, _of_expression(made))))
+    return made.json_pieces(_for_each(made, seq, of_node))
 
 
-def _for_each(made: Methods, owner: str, method: str, returns: str, handle: Any) -> Any:
-    """`collection -> collection.method(handle)`, with the handle as Scala's function."""
+def _for_each(made: Methods, seq: str, handle: Any) -> Any:
+    """Tree -> the list of what the handle makes of each of its nodes."""
     function = made.function(made.by_class({}, handle), "scala.Function1")
-    return made.bind_last(made.virtual(owner, method, returns, "scala.Function1"), function)
+    return made.chain(made.bind_last(made.virtual(_TREE_NODE, "map", seq, "scala.Function1"), function), made.as_list())
 
 
-def _of_expression(made: Methods, as_list: Any) -> Any:
+def _of_expression(made: Methods) -> Any:
     """Expression -> its class, or [class, detail] for those that have one."""
     name = _class_name(made)
     text = made.virtual(_OBJECT, "toString", _STRING)
@@ -107,21 +103,25 @@ def _of_expression(made: Methods, as_list: Any) -> Any:
     average = _EXPRESSIONS + "aggregate.Average"
     details = {
         _EXPRESSIONS + "Literal": made.chain(made.virtual(_EXPRESSIONS + "Literal", "value", _OBJECT), internal),
-        _EXPRESSIONS + "InSet": made.chain(
-            made.virtual(_EXPRESSIONS + "InSet", "hset", "scala.collection.immutable.Set"),
-            made.virtual("scala.collection.IterableOnceOps", "toSeq", _SEQ),
-            _for_each(made, _SEQ, "map", _OBJECT, internal),
-            as_list,
+        _EXPRESSIONS + "InSet": made.array(
+            made.mapped(
+                made.virtual(_EXPRESSIONS + "InSet", "hset", "scala.collection.immutable.Set"), internal, made.as_set()
+            )
         ),
         _EXPRESSIONS + "Cast": made.chain(made.virtual(_EXPRESSIONS + "Cast", "evalMode", _EVAL_MODE), text),
         _EXPRESSIONS + "Like": made.virtual(_EXPRESSIONS + "Like", "escapeChar", "char"),
         average: _with_type(made, made.chain(made.virtual(average, "evalMode", _EVAL_MODE), text)),
     }
     for owner in (_EXPRESSIONS + each for each in _WITH_EVAL_CONTEXT):
-        context = made.virtual(owner, "evalContext", _EVAL_CONTEXT)
-        mode = made.chain(context, made.virtual(_EVAL_CONTEXT, "evalMode", _EVAL_MODE), text)
-        details[owner] = _with_type(made, mode)
+        details[owner] = _with_type(made, made.chain(*_eval_mode(made, owner), text))
     return made.by_class({owner: _both(made, name, detail) for owner, detail in details.items()}, name)
+
+
+def _eval_mode(made: Methods, owner: str) -> Iterator[Any]:
+    """The getters that lead from an expression to its evaluation mode."""
+    for getter, returns in spark_version().eval_mode_getters:
+        yield made.virtual(owner, getter, returns)
+        owner = returns
 
 
 def _with_type(made: Methods, detail: Any) -> Any:

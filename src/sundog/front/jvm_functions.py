@@ -12,6 +12,7 @@ from typing import Any
 
 from sundog.front.jvm_objects import object_mapper, once_per_jvm
 from sundog.front.large_text import joined_pieces, pattern_of_pieces
+from sundog.versions import spark_version
 
 _PRIMITIVES = {
     "boolean": "Boolean",
@@ -68,11 +69,21 @@ class Methods:
         same = self._invoke.MethodType.methodType(self._objects, owner)
         return self._handles.permuteArguments(each, same, order)
 
-    def mapped(self, collection_of: Any, function: Any) -> Any:
-        """From an object to a stream: `function` of each element of the Scala sequence that `collection_of` gets from it."""
-        as_java = self.static(
-            "scala.jdk.javaapi.CollectionConverters", "asJava", "java.util.List", "scala.collection.Seq"
-        )
+    def as_list(self) -> Any:
+        """From a Scala sequence to a Java list."""
+        converters, method = spark_version().as_java_list
+        return self.static(converters, method, "java.util.List", "scala.collection.Seq")
+
+    def as_set(self) -> Any:
+        converters, method = spark_version().as_java_set
+        return self.static(converters, method, "java.util.Set", "scala.collection.Set")
+
+    def mapped(self, collection_of: Any, function: Any, as_java: Any = None) -> Any:
+        """From an object to a stream: `function` of each element of the Scala sequence that `collection_of` gets from it.
+
+        `as_java` makes a Java collection of it where it is something else than a sequence.
+        """
+        as_java = self.as_list() if as_java is None else as_java
         stream = self.virtual("java.util.Collection", "stream", "java.util.stream.Stream")
         over = self.virtual("java.util.stream.Stream", "map", "java.util.stream.Stream", "java.util.function.Function")
         return self.chain(collection_of, as_java, stream, self.bind_last(over, self.function(function)))

@@ -35,6 +35,7 @@ from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadO
 from sundog.parquet.store_settings import PREFIXES, UnsupportedFileSystem, needed_settings
 from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
+from sundog.versions import spark_version
 
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
@@ -141,7 +142,7 @@ class _V1Source:
         return _to_seq(jvm, [])
 
     def options(self, jvm: Any) -> dict[str, str]:
-        return _lower_keys(jvm, jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._relation.options()))
+        return _lower_keys(jvm, spark_version().as_java_map(jvm, self._relation.options()))
 
     def is_bucketed(self) -> bool:
         return bool(self._relation.bucketSpec().isDefined())
@@ -393,6 +394,7 @@ def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bo
         ignore_missing_files=flag("ignoreMissingFiles", "spark.sql.files.ignoreMissingFiles"),
         datetime_rebase_mode=text("datetimeRebaseMode", "spark.sql.parquet.datetimeRebaseModeInRead"),
         int96_rebase_mode=text("int96RebaseMode", "spark.sql.parquet.int96RebaseModeInRead"),
+        widens=spark_version().widens_stored_types,
         int96_conversion=conf.flag("spark.sql.parquet.int96TimestampConversion"),
         decoder=(conf.get("spark.sundog.decoder") or "own").strip().lower(),
     )

@@ -18,6 +18,7 @@ from sundog.front.jvm_functions import methods, text_of
 from sundog.front.jvm_objects import object_mapper, once_per_jvm
 from sundog.front.large_text import json_of
 from sundog.support import Code, Declined, Reason
+from sundog.versions import spark_version
 
 _SQL_CONF = "org.apache.spark.sql.internal.SQLConf"
 _STRING = "java.lang.String"
@@ -45,7 +46,7 @@ class SessionConf:
         values = json.loads(text_of(tools.values, jconf))
         return cls(
             options=options,
-            effective=dict(zip(tools.watched, values, strict=True)),
+            effective={**spark_version().absent_confs, **dict(zip(tools.watched, values, strict=True))},
             unknown=tuple(key for key in unknown if not is_known(key)),
         )
 
@@ -54,7 +55,9 @@ class SessionConf:
         reasons = [
             Reason(Code.SETTING, f"{PREFIX}{name} is {self.text(PREFIX + name) or 'unset'}: {only.doc}")
             for name, only in DECLINES.items()
-            if PREFIX + name in self.effective and not allows(only, self.text(PREFIX + name))
+            if PREFIX + name in self.effective
+            and PREFIX + name not in spark_version().confs_of_the_optimizer
+            and not allows(only, self.text(PREFIX + name))
         ]
         reasons += [Reason(Code.SETTING, f"{key} is set, a setting that sundog does not know") for key in self.unknown]
         if reasons:

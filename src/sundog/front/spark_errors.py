@@ -13,13 +13,14 @@ from pyspark.errors import ArithmeticException, DateTimeException, NumberFormatE
 from pyspark.errors.exceptions.base import PySparkException
 
 from sundog.expr.errors import ErrorKind, SparkQueryError
+from sundog.versions import spark_version
 
 
 class _WithState(PySparkException):  # type: ignore[misc]
     """pyspark looks the SQL state up among Python's own conditions; these are the JVM's."""
 
     def getSqlState(self) -> str | None:  # noqa: N802
-        state = CONDITIONS.get(self.getCondition() or "")
+        state = spark_version().conditions.get(spark_version().condition_of(self) or "")
         return state[0] if state else None
 
 
@@ -45,54 +46,15 @@ _CLASSES: dict[ErrorKind, type[PySparkException]] = {
     ErrorKind.DATETIME: QueryDateTimeError,
     ErrorKind.RUNTIME: QueryRuntimeError,
 }
-_BYPASS = 'If necessary set <config> to "false" to bypass this error'
-# Condition -> (SQL state, text), as Spark 4.3's error-conditions.json has them.
-CONDITIONS: dict[str, tuple[str, str]] = {
-    "ARITHMETIC_OVERFLOW": ("22003", f"<message>.<alternative> {_BYPASS}."),
-    "BINARY_ARITHMETIC_OVERFLOW": (
-        "22003",
-        "<value1> <symbol> <value2> caused overflow. Use <functionName> to ignore overflow problem and return NULL.",
-    ),
-    "CAST_INVALID_INPUT": (
-        "22018",
-        "The value <expression> of the type <sourceType> cannot be cast to <targetType> because it is malformed. "
-        "Correct the value as per the syntax, or change its target type. "
-        "Use `try_cast` to tolerate malformed input and return NULL instead.",
-    ),
-    "CAST_OVERFLOW": (
-        "22003",
-        "The value <value> of the type <sourceType> cannot be cast to <targetType> due to an overflow. "
-        "Use `try_cast` to tolerate overflow and return NULL instead.",
-    ),
-    "DIVIDE_BY_ZERO": (
-        "22012",
-        f"Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. {_BYPASS}.",
-    ),
-    "INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION": (
-        "22015",
-        "Integer overflow while operating with intervals. "
-        "Use <functionName> to tolerate overflow and return NULL instead.",
-    ),
-    "REMAINDER_BY_ZERO": (
-        "22012",
-        f"Remainder by zero. Use `try_mod` to tolerate divisor being 0 and return NULL instead. {_BYPASS}.",
-    ),
-    "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION": (
-        "22003",
-        f" <value> cannot be represented as Decimal(<precision>, <scale>). {_BYPASS}, and return NULL instead.",
-    ),
-    "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION": (
-        "22003",
-        "The <roundedValue> rounded half up from <originalValue> cannot be represented as Decimal(<precision>, <scale>).",
-    ),
-}
 
 
 def to_spark_exception(error: SparkQueryError) -> PySparkException:
     """The exception to raise `from error`. A condition that is not in the table gets its parameters as text."""
-    kind = _CLASSES[error.kind]
-    if error.condition not in CONDITIONS:
-        return kind(error.parameters.get("message") or str(error.parameters), error.condition or None, error.parameters)
-    state, template = CONDITIONS[error.condition]
+    version, kind = spark_version(), _CLASSES[error.kind]
+    condition = version.condition_names.get(error.condition, error.condition)
+    if condition not in version.conditions:
+        text = error.parameters.get("message") or str(error.parameters)
+        return version.exception(kind, condition or None, text, None, error.parameters)
+    state, template = version.conditions[condition]
     text = re.sub(r"<(\w+)>", lambda match: error.parameters.get(match[1], match[0]), template)
-    return kind(f"{text} SQLSTATE: {state}", error.condition, error.parameters)
+    return version.exception(kind, condition, text, state, error.parameters)

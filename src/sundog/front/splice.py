@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from sundog.front.jvm import CatalystPlan
+from sundog.versions import spark_version
 
 
 def splice(
@@ -43,8 +44,7 @@ def frame_at(session: SparkSession, catalyst: CatalystPlan, path: tuple[int, ...
 
 
 def _frame(session: SparkSession, jplan: Any) -> DataFrame:
-    dataset = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, jplan)
-    return DataFrame(dataset, session)
+    return spark_version().frame_of_plan(session, jplan)
 
 
 def _replace(session: SparkSession, jnode: Any, path: tuple[int, ...], replacement: DataFrame) -> Any:

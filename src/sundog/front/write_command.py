@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from sundog.support import Code, Declined
+from sundog.versions import spark_version
 
 
 def _with_only_child(jvm: Any, command: Any, query: Any) -> Any:
@@ -182,5 +183,4 @@ def _file_system(session: SparkSession, jpath: Any) -> Any:
 
 
 def _frame(session: SparkSession, jplan: Any) -> DataFrame:
-    dataset = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, jplan)
-    return DataFrame(dataset, session)
+    return spark_version().frame_of_plan(session, jplan)

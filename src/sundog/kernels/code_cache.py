@@ -37,11 +37,10 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from operator import itemgetter
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import numba
@@ -53,6 +52,9 @@ from numba.core.serialize import dumps
 
 from sundog.kernels.private_files import NotPrivate, make_folders_inside, publish_private, read_private
 from sundog.kernels.user_cache import user_cache
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 try:
     import fcntl

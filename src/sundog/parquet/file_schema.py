@@ -104,7 +104,7 @@ def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> Column
     leaf = footer.leaf(index)
     if leaf.logical_type in ("UNKNOWN", "NULL"):
         return ColumnSource(column.name, column.dtype, -1, Reading.MISSING)
-    reading = _reading(leaf, column.dtype)
+    reading = _reading(leaf, column.dtype) if options.widens else _reading_as_stored(leaf, column.dtype)
     if reading is Reading.INT96 and options.int96_conversion and not footer.created_by.startswith("parquet-mr"):
         raise FileSchemaProblem(
             footer.path, f"column {column.file_name} is INT96, which spark.sql.parquet.int96TimestampConversion shifts"
@@ -151,6 +151,18 @@ def _reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
         case "BYTE_ARRAY" | "FIXED_LEN_BYTE_ARRAY":
             return _bytes_reading(leaf, dtype)
     return None
+
+
+def _reading_as_stored(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+    """The same for a Spark that widens nothing, as before 4.0: integers in 32 bits are ints and narrower, decimals equal."""
+    reading = _reading(leaf, dtype)
+    if reading is Reading.DAYS_TO_MICROSECONDS or (leaf.physical_type == "FLOAT" and not pa.types.is_float32(dtype)):
+        return None
+    if reading is Reading.DECIMAL and (leaf.precision, leaf.scale) != (dtype.precision, dtype.scale):
+        return None
+    is_uint32 = leaf.logical_type == "INT" and not leaf.signed and leaf.bit_width == 32
+    is_widened = pa.types.is_int64(dtype) or pa.types.is_floating(dtype)
+    return None if leaf.physical_type == "INT32" and is_widened and not is_uint32 else reading
 
 
 def _integer_reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
@@ -220,6 +232,7 @@ def _earliest_safe(footer: Footer, leaf: Leaf, dtype: pa.DataType, options: Read
         return None
     if mode == "EXCEPTION":
         _refuse_ancient(footer, leaf)
+        return None
     if leaf.logical_type != "DATE":
         return FIRST_COMMON_MICROSECOND
     return FIRST_GREGORIAN_DAY * (1 if pa.types.is_date32(dtype) else _MICROS_PER_DAY)

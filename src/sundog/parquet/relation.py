@@ -61,6 +61,7 @@ class ReadOptions:
     ignore_corrupt_files: bool = False
     datetime_rebase_mode: str = "CORRECTED"  # for files that do not name the Spark version that wrote them
     int96_rebase_mode: str = "CORRECTED"
+    widens: bool = True  # whether this Spark reads a column as a wider type than the stored one
     int96_conversion: bool = False  # shift INT96 of writers other than parquet-mr by the session's zone
     decoder: str = "own"  # or "arrow": `spark.sundog.decoder`
 

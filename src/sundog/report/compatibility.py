@@ -65,6 +65,19 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
   the order key's type; calendar intervals on zoned timestamps where clocks change.
 - UDFs, nondeterministic expressions, and every function, expression, cast or plan node that is not in the lists below."""
 
+_SPARKS = """\
+## Versions of Spark
+
+3.5, 4.0, 4.1, 4.2 and 4.3: one package for all of them; what differs is in `src/sundog/versions/`. Any other Spark is left alone:
+`sundog.enable` says so and changes nothing."""
+
+_OLDER = """\
+- **Before 4.1** Spark has no `repartitionById`: blocks are exchanged by `repartition` over numbers that are hashed into the wanted
+  partitions. Its writers give no command out either, so `df.write` and `df.writeTo` stay on Spark; INSERT and CREATE TABLE … AS
+  SELECT are taken.
+- **3.5** widens no types as it reads Parquet (an INT32 as a bigint): it raises, and so it does with sundog. `upper` and `lower`
+  stay on Spark there, which changes case by Java's rules. `toArrow` is not there yet."""
+
 _AGGREGATES = """\
 ## Aggregates
 
@@ -85,6 +98,8 @@ def compatibility_parts() -> list[str]:
     expressions = "\n".join(f"- `{name}`: {doc}" for name, doc in sorted(SUPPORTED_EXPRESSIONS.items()))
     return [
         _EXACT,
+        _SPARKS,
+        _OLDER,
         _AGGREGATES,
         _names(sorted(function.name for function in FUNCTIONS.values())),
         _WINDOWS,

@@ -4,7 +4,8 @@ Spark's shuffle moves rows; a block of a few megabytes as *one* row of (partitio
 vanish. Measured on 160 MB through `repartitionById` and back into Python on two cores: 2.0 s with blocks of 256 KiB,
 1.6-2.0 s with 1-2 MiB, 1.5 s with 4 MiB, 1.3 s with 16 MiB; producing them alone 0.4-0.5 s. 4 MiB is where the curve
 flattens, and it keeps what a task buffers per target small. `repartition(n, column)` would hash the id and may put every
-block on one task, so it is never used.
+block on one task; a Spark without `repartitionById` is given numbers that are hashed into the wanted partitions
+(`versions/hash_targets.py`).
 
 A block is an Arrow IPC stream, so it carries its own schema and dictionaries and needs no agreement but the bytes.
 """

@@ -1,4 +1,4 @@
-"""Runs tasks on Spark's executors: each stage is a `mapInArrow`, each exchange a `repartitionById` of Arrow blocks.
+"""Runs tasks on Spark's executors: each stage is a `mapInArrow`, each exchange a shuffle of Arrow blocks by partition id.
 
 A stage knows which partition it computes from its input: the number of its source, or the address on its blocks. Spark's
 own partition id is that of the task, and under a `coalesce` or a union of the user's one task computes several
@@ -32,7 +32,6 @@ from pyspark import AccumulatorParam
 from pyspark import TaskContext as SparkTaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.conversion import PandasConversionMixin
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from sundog.errors import InternalError
@@ -46,6 +45,7 @@ from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress, stage_name
 from sundog.runtime.task import BatchSource, Source, run_operators
 from sundog.runtime.worker_errors import ErrorChannel, unwrap_worker_error
+from sundog.versions import spark_version
 
 BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
@@ -287,7 +287,8 @@ def session_for_blocks(session: SparkSession) -> SparkSession:
             own = session.newSession()
             own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
             own.conf.set("spark.sql.adaptive.enabled", "false")
-            own.conf.set("spark.sql.shuffle.orderIndependentChecksum.enabled", "false")
+            for key, value in spark_version().block_confs.items():
+                own.conf.set(key, value)
             _block_sessions[session] = own
         return _block_sessions[session]
 
@@ -303,6 +304,8 @@ def block_session(session: SparkSession) -> SparkSession | None:
 def session_tags(session: SparkSession) -> frozenset[str]:
     """The tags by which `interruptAll` and `interruptTag` find the jobs of this session and thread."""
     jsession = session._jsparkSession
+    if not spark_version().has_session_tags:
+        return frozenset()
     managed = jsession.managedJobTags().get().values().mkString(",")
     return frozenset([jsession.sessionJobTag(), *filter(None, managed.split(","))])
 
@@ -378,7 +381,7 @@ class _SparkFlow(Flow):
 
     def exchange(self, partitioner: Partitioner) -> Flow:
         blocks = self._run(partitioner=partitioner)
-        moved = blocks.repartitionById(partitioner.partitions, "pid")
+        moved = spark_version().repartition(blocks, partitioner.partitions, "pid")
         label, tasks, ordered = partitioner.describe(), partitioner.partitions, partitioner.ordered
         return _SparkFlow(self._runtime, moved, (), None, (), label, tasks, _TARGET, ordered)
 
@@ -401,7 +404,7 @@ class _SparkFlow(Flow):
         return [partitions.get(index, []) for index in range(max(partitions, default=-1) + 1)]
 
     def to_dataframe(self, schema: StructType) -> DataFrame | None:
-        return self._run(result_schema=to_arrow_schema(schema, timezone="UTC"), spark_schema=schema)
+        return self._run(result_schema=spark_version().arrow_schema(schema), spark_schema=schema)
 
     def _collect_blocks(self) -> list[tuple[int, list[pa.RecordBatch]]]:
         start = perf_counter()
@@ -455,17 +458,17 @@ def frame_from_batches(
 
     In one partition where Spark has one, or where adaptive execution would make one of so few rows.
     """
-    table = named_table(batches, to_arrow_schema(schema, timezone="UTC"))
+    table = named_table(batches, spark_version().arrow_schema(schema))
     frame = frame_from_table(session, table, schema)
     return frame.coalesce(1) if one_partition or table.nbytes <= _COALESCED_BYTES else frame
 
 
 def frame_from_table(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """A table as a DataFrame. The thread's active session stays what it is: pyspark's `createDataFrame` makes it `session`."""
-    jvm_sessions = session._jvm.org.apache.spark.sql.classic.SparkSession
+    jvm_sessions = spark_version().session_class(session)
     active, jvm_active = SparkSession._activeSession, jvm_sessions.getActiveSession()
     try:
-        return session.createDataFrame(table, schema=schema)
+        return spark_version().frame_of_table(session, table, schema)
     finally:
         SparkSession._activeSession = active
         if jvm_active.isDefined():

@@ -166,5 +166,6 @@ def _encode(error: Exception) -> dict[str, Any]:
 
 def _decode(value: dict[str, Any]) -> Exception:
     error = _BY_NAME[value["class"]].make(*value["fields"])
-    error.add_note(f"Raised in a Python worker:\n{value['stack']}")
+    note = f"Raised in a Python worker:\n{value['stack']}"
+    error.__notes__ = [*getattr(error, "__notes__", []), note]  # what add_note does, which Python 3.10 does not have
     return error

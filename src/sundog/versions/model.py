@@ -1,0 +1,34 @@
+"""Small types that the versions share: how a plan's JSON is to be read, and what an Arrow collection was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PlanNames:
+    """Names in a version's plans that another version changed: `front` knows the newest only.
+
+    `classes` maps an old class name to its new one; `fields` does the same for the fields of a class (by its new name).
+    """
+
+    classes: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def class_name(self, name: str) -> str:
+        return self.classes.get(name, name)
+
+    def renamed(self, class_name: str, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a node of `class_name` under their newest names."""
+        names = self.fields.get(class_name)
+        return values if names is None else {names.get(key, key): value for key, value in values.items()}
+
+
+@dataclass(frozen=True)
+class ArrowRequest:
+    """What the caller of `DataFrame._collect_as_arrow` wants: toPandas and toArrow ask differently."""
+
+    empty_list_if_no_rows: bool = True
+    large_types: bool = False

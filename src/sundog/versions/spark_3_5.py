@@ -1,0 +1,122 @@
+"""Spark 3.5: what differs from 4.0.
+
+A DataFrame is one class, of classic sessions only. Its rows cannot be made of an Arrow table in public, so they go the way
+that rows of pandas go. Types are read from Parquet as they are stored. Letters change their case by Java's rules. Scala is
+2.12.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from sundog.versions.model import ArrowRequest
+from sundog.versions.spark_4_0 import Spark40
+
+if TYPE_CHECKING:
+    from pyspark.errors.exceptions.base import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_BYPASS_ANSI = ' If necessary set <ansiConfig> to "false" to bypass this error.'
+_ROWS_AT_ONCE = 1 << 16
+
+
+class Spark35(Spark40):
+    name: ClassVar[str] = "3.5"
+
+    oldest_java: ClassVar[int] = 8
+    newest_java: ClassVar[int | None] = 17  # on 24 and newer its Hadoop fails at once; between them nobody tests it
+
+    absent_confs: ClassVar[Mapping[str, str]] = {"spark.sql.icu.caseMappings.enabled": "false"}
+    as_java_list: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "seqAsJavaList")
+    as_java_set: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "setAsJavaSet")
+    # True by default there. The optimiser replaces each IN of an empty list.
+    confs_of_the_optimizer: ClassVar[frozenset[str]] = frozenset(["spark.sql.legacy.nullInEmptyListBehavior"])
+    widens_stored_types: ClassVar[bool] = False
+    has_session_tags: ClassVar[bool] = False
+    conditions: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **Spark40.conditions,
+        "BINARY_ARITHMETIC_OVERFLOW": ("22003", "<value1> <symbol> <value2> caused overflow."),
+        "CAST_INVALID_INPUT": ("22018", Spark40.conditions["CAST_INVALID_INPUT"][1] + _BYPASS_ANSI),
+        "CAST_OVERFLOW": ("22003", Spark40.conditions["CAST_OVERFLOW"][1] + _BYPASS_ANSI),
+        "NUMERIC_VALUE_OUT_OF_RANGE": (
+            "22003",
+            "<value> cannot be represented as Decimal(<precision>, <scale>). "
+            'If necessary set <config> to "false" to bypass this error, and return NULL instead.',
+        ),
+    }
+    condition_names: ClassVar[Mapping[str, str]] = {
+        **Spark40.condition_names,
+        "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION": "NUMERIC_VALUE_OUT_OF_RANGE",
+        "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION": "NUMERIC_VALUE_OUT_OF_RANGE",
+    }
+
+    def exception(
+        self,
+        kind: type[PySparkException],
+        condition: str | None,
+        text: str,
+        state: str | None,
+        parameters: dict[str, str],
+    ) -> PySparkException:
+        """The constructor takes either a text, or a condition of Python's own."""
+        error = kind(text)
+        error.error_class, error.message_parameters = condition, parameters
+        return error
+
+    def condition_of(self, error: PySparkException) -> str | None:
+        condition: str | None = error.getErrorClass()
+        return condition
+
+    def is_cancelled_job(self, jthrowable: Any) -> bool:
+        """Which has no condition yet."""
+        return re.match(r"Job -?\d+ cancelled ", str(jthrowable.getMessage())) is not None
+
+    def cancelled_job(self, jvm: Any, job: int, reason: str) -> Any:
+        return jvm.org.apache.spark.SparkException(f"Job {job} cancelled {reason}")
+
+    def seq_class(self, jvm: Any) -> str:
+        """Built with Scala 2.12 as a rule; there is one with 2.13, whose sequences are those of Spark 4."""
+        is_newer = not str(jvm.scala.util.Properties.versionNumberString()).startswith("2.12")
+        return super().seq_class(jvm) if is_newer else "scala.collection.Seq"
+
+    def as_java_map(self, jvm: Any, jmap: Any) -> Any:
+        return jvm.scala.collection.JavaConverters.mapAsJavaMap(jmap)
+
+    def frame_class(self) -> type[DataFrame]:
+        from pyspark.sql import DataFrame
+
+        frame_class: type[DataFrame] = DataFrame
+        return frame_class
+
+    def dataset_class(self, session: SparkSession) -> Any:
+        return session._jvm.org.apache.spark.sql.Dataset
+
+    def session_class(self, session: SparkSession) -> Any:
+        return session._jvm.org.apache.spark.sql.SparkSession
+
+    def frame_of_table(self, session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+        from pyspark.sql import DataFrame
+        from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+
+        if not table.num_rows:  # a stream without batches would have no schema
+            return session.createDataFrame([], schema)
+        jvm = session._jvm
+        batches = table.cast(self.arrow_schema(schema)).combine_chunks().to_batches(max_chunksize=_ROWS_AT_ONCE)
+        jbatches = session._sc._serialize_to_jvm(
+            batches, ArrowStreamSerializer(), jvm.PythonSQLUtils.readArrowStreamFromFile, jvm.ArrowIteratorServer
+        )
+        jframe = jvm.PythonSQLUtils.toDataFrame(jbatches, schema.json(), session._jsparkSession)
+        return DataFrame(jframe, session)
+
+    def arrow_schema(self, schema: StructType, large_types: bool = False) -> pa.Schema:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(schema)
+
+    def arrow_request(self, split_batches: bool = False) -> ArrowRequest:  # type: ignore[override]
+        return ArrowRequest()

@@ -1,0 +1,48 @@
+"""Spark 4.0: what differs from 4.1.
+
+Arithmetic holds its evaluation mode itself and not in a context; the remainder has no error condition of its own; there is
+no `repartitionById`; binaries are always bytearrays, and pyspark's conversion of rows takes a function call for each value.
+Writers of the JVM run their commands and give none out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from sundog.versions.hash_targets import keys_for
+from sundog.versions.model import PlanNames
+from sundog.versions.row_conversion import rows_of
+from sundog.versions.spark_4_1 import Spark41
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import Row, StructType
+
+_WITH_A_MODE = ("Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Sum")
+
+
+class Spark40(Spark41):
+    name: ClassVar[str] = "4.0"
+
+    plan_names: ClassVar[PlanNames] = PlanNames(
+        classes={"TimeAdd": "TimestampAddInterval"},
+        fields={name: {"evalMode": "evalContext"} for name in _WITH_A_MODE},
+    )
+    condition_names: ClassVar[Mapping[str, str]] = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"}
+    block_confs: ClassVar[Mapping[str, str]] = {}
+    eval_mode_getters: ClassVar[tuple[tuple[str, str], ...]] = (("evalMode", "scala.Enumeration$Value"),)
+    has_write_commands: ClassVar[bool] = False
+
+    def rows(self, table: pa.Table, schema: StructType, session: SparkSession) -> list[Row]:
+        from pyspark.sql.types import _create_row
+
+        return rows_of(table, schema.names, _create_row)
+
+    def repartition(self, blocks: DataFrame, partitions: int, column: str) -> DataFrame:
+        from pyspark.sql.functions import expr
+
+        keys = ", ".join(map(str, keys_for(partitions)))
+        return blocks.repartition(partitions, expr(f"element_at(array({keys}), {column} + 1)"))

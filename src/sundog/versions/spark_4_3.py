@@ -1,0 +1,193 @@
+"""Spark 4.3, and what every version is measured against: an older one says only what differs from the next newer.
+
+    Spark43  <-  Spark42  <-  Spark41  <-  Spark40  <-  Spark35
+
+pyspark is imported where it is used, so that a version can be asked about its plans where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from sundog.versions.model import ArrowRequest, PlanNames
+
+if TYPE_CHECKING:
+    from pyspark.errors.exceptions.base import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import Row, StructType
+
+_BYPASS = 'If necessary set <config> to "false" to bypass this error'
+
+
+class Spark43:
+    name: ClassVar[str] = "4.3"
+
+    oldest_java: ClassVar[int] = 17
+    newest_java: ClassVar[int | None] = None  # None: none is known to be too new
+
+    # --- plans and what they mean -------------------------------------------------------------------------------------
+
+    plan_names: ClassVar[PlanNames] = PlanNames()
+
+    absent_confs: ClassVar[Mapping[str, str]] = {}
+    """Settings that `front` asks for and this version does not have, each with the value that it behaves by."""
+
+    confs_of_the_optimizer: ClassVar[frozenset[str]] = frozenset()
+    """Settings that this version's optimiser has obeyed in the plan, so that `front` need not decline for them."""
+
+    widens_stored_types: ClassVar[bool] = True
+    """Whether Spark's Parquet reader reads a column as a wider type than the file's: an INT32 as a bigint."""
+
+    conditions: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "ARITHMETIC_OVERFLOW": ("22003", f"<message>.<alternative> {_BYPASS}."),
+        "BINARY_ARITHMETIC_OVERFLOW": (
+            "22003",
+            "<value1> <symbol> <value2> caused overflow. Use <functionName> to ignore overflow problem and return NULL.",
+        ),
+        "CAST_INVALID_INPUT": (
+            "22018",
+            "The value <expression> of the type <sourceType> cannot be cast to <targetType> because it is malformed. "
+            "Correct the value as per the syntax, or change its target type. "
+            "Use `try_cast` to tolerate malformed input and return NULL instead.",
+        ),
+        "CAST_OVERFLOW": (
+            "22003",
+            "The value <value> of the type <sourceType> cannot be cast to <targetType> due to an overflow. "
+            "Use `try_cast` to tolerate overflow and return NULL instead.",
+        ),
+        "DIVIDE_BY_ZERO": (
+            "22012",
+            f"Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. {_BYPASS}.",
+        ),
+        "INTERVAL_ARITHMETIC_OVERFLOW.WITH_SUGGESTION": (
+            "22015",
+            "Integer overflow while operating with intervals. "
+            "Use <functionName> to tolerate overflow and return NULL instead.",
+        ),
+        "REMAINDER_BY_ZERO": (
+            "22012",
+            f"Remainder by zero. Use `try_mod` to tolerate divisor being 0 and return NULL instead. {_BYPASS}.",
+        ),
+        "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION": (
+            "22003",
+            f" <value> cannot be represented as Decimal(<precision>, <scale>). {_BYPASS}, and return NULL instead.",
+        ),
+        "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION": (
+            "22003",
+            "The <roundedValue> rounded half up from <originalValue> cannot be represented as "
+            "Decimal(<precision>, <scale>).",
+        ),
+    }
+    """Error condition -> (SQL state, text), as Spark's error-conditions.json has them."""
+
+    condition_names: ClassVar[Mapping[str, str]] = {}
+    """Conditions that this version has under another name."""
+
+    eval_mode_getters: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("evalContext", "org.apache.spark.sql.catalyst.expressions.NumericEvalContext"),
+        ("evalMode", "scala.Enumeration$Value"),
+    )
+    """Methods, each with the class of its result, that lead from an arithmetic expression or a sum to ANSI, LEGACY or TRY."""
+
+    def exception(
+        self,
+        kind: type[PySparkException],
+        condition: str | None,
+        text: str,
+        state: str | None,
+        parameters: dict[str, str],
+    ) -> PySparkException:
+        """An exception of pyspark's with a text of Spark's JVM."""
+        return kind(text if state is None else f"{text} SQLSTATE: {state}", condition, parameters)
+
+    def condition_of(self, error: PySparkException) -> str | None:
+        condition: str | None = error.getCondition()
+        return condition
+
+    def is_cancelled_job(self, jthrowable: Any) -> bool:
+        """Whether a SparkThrowable of the JVM's says that a job was cancelled."""
+        return bool(jthrowable.getCondition() == "SPARK_JOB_CANCELLED")
+
+    def cancelled_job(self, jvm: Any, job: int, reason: str) -> Any:
+        """What the JVM throws for a cancelled job."""
+        return jvm.org.apache.spark.errors.SparkCoreErrors.sparkJobCancelled(job, reason, None)
+
+    # --- Scala's collections --------------------------------------------------------------------------------------------
+
+    as_java_list: ClassVar[tuple[str, str]] = ("scala.jdk.javaapi.CollectionConverters", "asJava")
+    """Class and method that turn a Scala sequence into a Java list."""
+    as_java_set: ClassVar[tuple[str, str]] = ("scala.jdk.javaapi.CollectionConverters", "asJava")
+
+    def seq_class(self, jvm: Any) -> str:
+        """The class of the sequences in Spark's own classes."""
+        return "scala.collection.immutable.Seq"
+
+    def as_java_map(self, jvm: Any, jmap: Any) -> Any:
+        return jvm.scala.jdk.javaapi.CollectionConverters.asJava(jmap)
+
+    # --- DataFrames ---------------------------------------------------------------------------------------------------
+
+    has_write_commands: ClassVar[bool] = True
+    """Whether a writer of the JVM's gives out the command that it would run."""
+
+    has_session_tags: ClassVar[bool] = True
+    """Whether jobs carry tags of their session, by which `interruptAll` and `interruptTag` of a classic session find them."""
+
+    def frame_class(self) -> type[DataFrame]:
+        """The class whose methods are the actions of a classic session."""
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+        frame_class: type[DataFrame] = ClassicDataFrame
+        return frame_class
+
+    def frame_of_plan(self, session: SparkSession, jplan: Any) -> DataFrame:
+        """A logical plan of the JVM's as a DataFrame."""
+        from pyspark.sql import DataFrame
+
+        return DataFrame(self.dataset_class(session).ofRows(session._jsparkSession, jplan), session)
+
+    def dataset_class(self, session: SparkSession) -> Any:
+        return session._jvm.org.apache.spark.sql.classic.Dataset
+
+    def session_class(self, session: SparkSession) -> Any:
+        """The JVM's class of sessions, which knows the thread's active one."""
+        return session._jvm.org.apache.spark.sql.classic.SparkSession
+
+    def frame_of_table(self, session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+        """Rows that are on the driver as a DataFrame, in their order."""
+        return session.createDataFrame(table, schema=schema)
+
+    def arrow_schema(self, schema: StructType, large_types: bool = False) -> pa.Schema:
+        """Spark's schema in Arrow's types, instants in UTC."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(schema, timezone="UTC", prefers_large_types=large_types)
+
+    def arrow_request(
+        self,
+        split_batches: bool = False,
+        empty_list_if_zero_records: bool = True,
+        prefers_large_var_types: bool = False,
+    ) -> ArrowRequest:
+        """What the arguments of `_collect_as_arrow` ask for. Batches are split to free memory early: nothing to us."""
+        return ArrowRequest(empty_list_if_zero_records, prefers_large_var_types)
+
+    def rows(self, table: pa.Table, schema: StructType, session: SparkSession) -> list[Row]:
+        """Rows with exactly the Python types of Spark's own collect."""
+        from pyspark.sql.conversion import ArrowTableToRowsConversion
+
+        as_bytes = session._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes", "true") == "true"
+        rows: list[Row] = ArrowTableToRowsConversion.convert(table, schema, binary_as_bytes=as_bytes)
+        return rows
+
+    # --- exchanges ----------------------------------------------------------------------------------------------------
+
+    block_confs: ClassVar[Mapping[str, str]] = {"spark.sql.shuffle.orderIndependentChecksum.enabled": "false"}
+    """Settings of the session that blocks are exchanged in, besides those that every version has."""
+
+    def repartition(self, blocks: DataFrame, partitions: int, column: str) -> DataFrame:
+        """Each row in the partition whose number is in `column`."""
+        return blocks.repartitionById(partitions, column)

@@ -1,0 +1,161 @@
+"""What the files of `sundog.versions` say, and that nobody else asks which Spark there is. No JVM."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sundog
+from sundog.expr.errors import ErrorKind, SparkQueryError
+from sundog.front.catalyst_json import parse_plan
+from sundog.java import needed_java
+from sundog.versions import VERSIONS, problem_with, short_name
+from sundog.versions.hash_targets import keys_for, spark_hash
+from sundog.versions.row_conversion import rows_of
+
+SOURCE = Path(sundog.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [("4.1.4", "4.1"), ("3.5.3-amzn-1", "3.5"), ("4.3.0.dev0", "4.3"), ("4.10.0", "4.10")]
+)
+def test_a_version_of_a_vendor_counts_as_the_one_it_is_made_of(version: str, name: str) -> None:
+    assert short_name(version) == name
+
+
+def session_of(version: str) -> Any:
+    return SimpleNamespace(version=version)
+
+
+@pytest.mark.parametrize(
+    ("pyspark", "spark", "said"),
+    [
+        ("4.4.0", "4.4.0", "pyspark 4.4.0 is not one that sundog knows: 3.5, 4.0, 4.1, 4.2 and 4.3 are."),
+        ("3.4.1", "3.4.1", "pyspark 3.4.1 is not one"),
+        ("4.1.0", "3.4.2-amzn-0", "Spark 3.4.2-amzn-0 is not one"),
+        ("4.1.0", "4.0.1", "pyspark is 4.1.0 and the Spark that it speaks to is 4.0.1"),
+    ],
+)
+def test_an_unknown_spark_is_left_alone_with_one_message(
+    monkeypatch: pytest.MonkeyPatch, pyspark: str, spark: str, said: str
+) -> None:
+    monkeypatch.setattr("pyspark.__version__", pyspark)
+    frame = SimpleNamespace(sparkSession=session_of(spark))
+    with pytest.warns(UserWarning, match=re.escape(said)) as caught:
+        sundog.enable(session_of(spark))
+    assert len(caught) == 1
+    assert "Nothing was changed" in str(caught[0].message)
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        assert sundog.accelerate(frame) is frame
+    assert said in sundog.explain(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sundog.disable(session_of(spark))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_known_spark_has_no_problem(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr("pyspark.__version__", f"{version}.7")
+    assert problem_with(session_of(f"{version}.2")) is None
+
+
+def test_only_the_versions_ask_for_a_version() -> None:
+    """The benchmark and the doctor print versions; nobody decides by one."""
+    asking = re.compile(r"pyspark\.__version__|(?<!apache\.)\b(spark|session|context|sc)\.version\b|versions\.spark_\d")
+    may_ask = ("versions", "benchmarks", "doctor.py")
+    found = [
+        f"{path.relative_to(SOURCE)}: {line.strip()}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.relative_to(SOURCE).parts[0] not in may_ask
+        for line in path.read_text().splitlines()
+        if asking.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 64, 1000])
+def test_each_partition_has_a_number_that_is_hashed_into_it(partitions: int) -> None:
+    keys = keys_for(partitions)
+    assert len(set(keys)) == partitions
+    hashes = spark_hash(np.array(keys, np.int32)).astype(np.int64)
+    assert np.mod(hashes, partitions).tolist() == list(range(partitions))
+
+
+def test_the_hash_is_sparks() -> None:
+    """`SELECT hash(0), hash(1), hash(2), hash(-1)`."""
+    hashes = spark_hash(np.array([0, 1, 2, -1], np.int32))
+    assert hashes.tolist() == [933211791, -559580957, 1765031574, -1604776387]
+
+
+def node(name: str, **fields: Any) -> dict[str, Any]:
+    return {"class": f"org.apache.spark.sql.catalyst.expressions.{name}", "num-children": 0, **fields}
+
+
+@pytest.mark.parametrize("version", ["3.5", "4.0"])
+def test_old_names_in_plans_become_new_ones(version: str) -> None:
+    names = VERSIONS[version].plan_names
+    assert parse_plan(json.dumps([node("TimeAdd")]), names).name == "TimestampAddInterval"
+    assert parse_plan(json.dumps([node("Add", evalMode=None)]), names).fields == {"evalContext": None}
+    assert parse_plan(json.dumps([node("Cast", evalMode=None)]), names).fields == {"evalMode": None}
+
+
+def test_rows_have_the_python_types_of_spark() -> None:
+    instant = datetime(2024, 3, 30, 12, tzinfo=timezone.utc)
+    table = pa.table(
+        {
+            "i": pa.array([1, None], pa.int16()),
+            "b": pa.array([b"x", None]),
+            "t": pa.array([instant, None], pa.timestamp("us", "UTC")),
+            "n": pa.array([datetime(2024, 1, 1), None], pa.timestamp("us")),
+            "p": pa.array([timedelta(days=1), None], pa.duration("us")),
+        }
+    )
+
+    def pairs(names: Sequence[str], values: Any) -> Any:
+        return dict(zip(names, values, strict=True))
+
+    first, second = rows_of(table, table.schema.names, pairs)  # type: ignore[arg-type]
+    assert first == {
+        "i": 1,
+        "b": bytearray(b"x"),
+        "t": datetime.fromtimestamp(instant.timestamp()),
+        "n": datetime(2024, 1, 1),
+        "p": timedelta(days=1),
+    }
+    assert type(first["b"]) is bytearray
+    assert set(second.values()) == {None}
+    assert rows_of(pa.table({"x": [1, 2]}).select([]), [], pairs) in ([], [{}, {}])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_error_of_a_query_has_a_text(version: str) -> None:
+    spark = VERSIONS[version]
+    errors = [
+        SparkQueryError.overflow("try_add"),
+        SparkQueryError.small_integer_overflow(1, "+", 2, "try_add"),
+        SparkQueryError.divide_by_zero(),
+        SparkQueryError.remainder_by_zero(),
+        SparkQueryError.decimal_out_of_range(Decimal(10), pa.decimal128(1, 0)),
+        SparkQueryError.cast_overflow("300", pa.int32(), pa.int8()),
+        SparkQueryError.cast_invalid_input("x", pa.int32(), ErrorKind.NUMBER_FORMAT),
+    ]
+    for error in errors:
+        name = spark.condition_names.get(error.condition, error.condition)
+        _, template = spark.conditions[name]
+        assert set(re.findall(r"<(\w+)>", template)) <= set(error.parameters)
+
+
+def test_java_of_each_version() -> None:
+    assert needed_java(VERSIONS["3.5"]) == "Java 8 to 17"
+    assert needed_java(VERSIONS["4.0"]) == "Java 17 or newer"
