@@ -1,16 +1,21 @@
-# Every target sets up what it needs in .venv, from the versions in constraints.txt, on a machine that has Python 3.11 or
-# newer and make. No Java is needed: sundog brings one if there is none. A second run starts at once.
+# Every target sets up what it needs in .venv, from the versions in constraints/, on a machine that has Python 3.11 or newer
+# and make. No Java is needed: sundog brings one if there is none. A second run starts at once.
+#
+# .venv has the newest Spark that sundog knows, and .venvs/<version> each older one, which `test-sparks` and `test-matrix` use.
 
 PYTHON ?= python3
 ARGS ?=
 SECONDS ?= 300
 SEED ?= 1
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SPARK := 4.3
+OTHER_SPARKS := 3.5 4.0 4.1 4.2
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python $(INSTALL) --constraint constraints/$(SPARK).txt
 UNIT := not spark and not slow and not long and not browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fuzz fuzz-files bench docs clean
+.PHONY: help demo test test-sparks test-matrix check fuzz fuzz-files bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## help     this list
@@ -25,6 +30,18 @@ demo: .venv/run.stamp ## demo     see it: three queries on plain Spark and on su
 
 test: .venv/dev.stamp ## test     run all tests, with a real Spark
 	$(BIN)/python -m pytest $(ARGS)
+
+test-sparks: $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-sparks  run every shape, type, action and placement on the older Sparks (a minute each)
+	@for spark in $(OTHER_SPARKS); do \
+	  echo "== Spark $$spark"; .venvs/$$spark/bin/python -m pytest tests/versions $(ARGS) || exit 1; \
+	done
+
+test-matrix: .venv/dev.stamp $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-matrix  run all tests on every Spark that sundog knows (hours; before a release)
+	@failed=; for spark in $(OTHER_SPARKS); do \
+	  echo "== Spark $$spark"; .venvs/$$spark/bin/python -m pytest -m "not browser" $(ARGS) || failed="$$failed $$spark"; \
+	done; \
+	echo "== Spark $(SPARK)"; $(BIN)/python -m pytest $(ARGS) || failed="$$failed $(SPARK)"; \
+	test -z "$$failed" || { echo "Tests failed on Spark$$failed" >&2; exit 1; }
 
 check: .venv/dev.stamp ## check    format, lint, types, import layers and the tests that need no Spark (a minute)
 	$(BIN)/ruff format --check src tests
@@ -47,8 +64,8 @@ bench: .venv/bench.stamp ## bench    compare with Spark, DuckDB, DataFusion, Pol
 docs: .venv/run.stamp ## docs     write the generated pages of docs/reference
 	$(BIN)/sundog docs
 
-clean: ## clean    remove .venv and everything that was generated
-	rm -rf .venv build dist spark-warehouse metastore_db derby.log report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## clean    remove .venv, .venvs and everything that was generated
+	rm -rf .venv .venvs build dist spark-warehouse metastore_db derby.log report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info
 
@@ -66,15 +83,15 @@ clean: ## clean    remove .venv and everything that was generated
 	echo "sundog needs Python 3.11 or newer, and '$(PYTHON)' is not. Name one: make PYTHON=/path/to/python3.12" >&2; \
 	exit 1
 
-.venv/run.stamp: constraints.txt pyproject.toml | .venv/bin/python
+.venv/run.stamp: constraints/$(SPARK).txt constraints/common.txt pyproject.toml | .venv/bin/python
 	@echo "Installing sundog and what it runs on into .venv (once; a few minutes)"
 	@$(PIP) setuptools
-	@$(PIP) --no-build-isolation --editable .
+	@$(PIP) --no-build-isolation --editable '.[spark]'
 	@touch $@
 
 .venv/dev.stamp: .venv/run.stamp
 	@echo "Installing the tools of development into .venv (once)"
-	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@$(PIP) --no-build-isolation --editable '.[spark,dev]'
 	@touch $@
 
 .venv/fuzz.stamp: .venv/dev.stamp
@@ -84,5 +101,12 @@ clean: ## clean    remove .venv and everything that was generated
 
 .venv/bench.stamp: .venv/run.stamp
 	@echo "Installing the engines to compare with into .venv (once)"
-	@$(PIP) --no-build-isolation --editable '.[bench]'
+	@$(PIP) --no-build-isolation --editable '.[spark,bench]'
+	@touch $@
+
+.venvs/%/stamp: constraints/%.txt constraints/common.txt pyproject.toml | .venv/bin/python
+	@echo "Installing Spark $* and what the tests need into .venvs/$* (once; a few minutes)"
+	@$(BIN)/python -m venv --clear .venvs/$*
+	@.venvs/$*/bin/python $(INSTALL) --constraint constraints/$*.txt setuptools
+	@.venvs/$*/bin/python $(INSTALL) --constraint constraints/$*.txt --no-build-isolation --editable '.[spark,test]'
 	@touch $@
