@@ -83,3 +83,12 @@ def test_repeated_columns_reach_rows_and_files_under_their_names(session: Any, t
     assert sundog.last_run().accelerated
     written = session.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(map(tuple, written)) == sorted(map(tuple, rows))
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT rank() OVER (ORDER BY length('abc'))", "SELECT count(*) OVER () FROM range(7)"]
+)
+def test_rows_of_spark_without_columns_keep_their_number(session: Any, query: str) -> None:
+    with plain_spark(session):
+        expected = session.sql(query).toArrow()
+    assert_same(session.sql(query).toArrow(), expected, ordered=False)

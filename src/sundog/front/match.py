@@ -218,6 +218,8 @@ class _Matcher:
             if drawn is not None:
                 raise Declined(drawn) from None
             foreign = self._read_foreign(node.child)
+            if not foreign.fields:  # Arrow batches without columns do not say how many rows they have
+                raise Declined.because(Code.SOURCE, "rows of Spark's without any column", node.child.name) from None
             self._foreign_names[node.child.path] = [column_name(place) for place in foreign.schema.names]
             return foreign
 
