@@ -41,7 +41,7 @@ _MOVES_NOTHING = frozenset(["Project", "Filter", "Sample", "SubqueryAlias"])
 
 def shows_partitions(node: Node) -> Reason | None:
     """Why this plan node, whatever is below it, gives another result over other partitions; None if it does not."""
-    if node.name in _OVER_PARTITIONS or (node.name == "Repartition" and node.get("shuffle") is False):
+    if node.name in _OVER_PARTITIONS or _joins_partitions(node):
         return Reason(Code.NONDETERMINISTIC, f"{node.name} shows the partitions of what is below it", node.name)
     for tree in node.trees():
         for part in tree.walk():
@@ -49,6 +49,11 @@ def shows_partitions(node: Node) -> Reason | None:
                 sentence = f"{part.name} depends on the partitions of what is below it"
                 return Reason(Code.NONDETERMINISTIC, sentence, part.name)
     return None
+
+
+def _joins_partitions(node: Node) -> bool:
+    """`coalesce(n)`. One partition is one partition, however many there were; two may hold other rows than Spark's two."""
+    return node.name == "Repartition" and node.get("shuffle") is False and node.get("numPartitions") != 1
 
 
 def drawn_over_moved_rows(root: Node) -> Reason | None:

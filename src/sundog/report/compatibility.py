@@ -25,7 +25,7 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
   machines, Spark's order is another, or none.
 - **Partitions.** The rows of a top-k, a limit and an aggregate without keys lie in one partition, in order, and are written as
   one file. Where something above another shape shows partitions (`rand`, `spark_partition_id`, `monotonically_increasing_id`,
-  `sample`, `coalesce`, functions over partitions), the shape stays on Spark.
+  `sample`, `coalesce(2)`, functions over partitions), the shape stays on Spark.
 - **Files.** Spark's own listing and partition pruning, V1 and V2; columns by Spark's schema, with the widenings its reader
   allows and the defaults of columns that were added later; a file that was rewritten is read anew; `ignoreMissingFiles` as
   in Spark. Under `ignoreCorruptFiles`, or with a file that is empty or larger than when Spark listed it, the query stays on
