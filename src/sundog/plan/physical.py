@@ -347,8 +347,13 @@ def has_one_partition(plan: PhysicalPlan) -> bool:
 
 
 def narrowed(plan: PhysicalPlan, columns: set[str]) -> PhysicalPlan | None:
-    """The same rows with fewer columns, where that is just a cheaper scan; None where it would repeat real work."""
+    """The same rows with fewer columns, where that is just a cheaper scan; None where it would repeat real work.
+
+    None as well where a column is not of the scan: something that the caller looks through computes it.
+    """
     match plan:
+        case ParquetScan(scan) if not columns <= set(scan.columns):
+            return None
         case ParquetScan(scan):
             return ParquetScan(replace(scan, columns=tuple(name for name in scan.columns if name in columns)))
         case Apply(child, ProjectOperator(exprs)):
