@@ -295,7 +295,7 @@ def test_files_that_are_not_local(tmp_path, monkeypatch):
     bucket.mkdir()
     write_file(bucket / "a b.parquet", numbers((0, 9), (20, 29), (10, 19)))
     stand_in = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    monkeypatch.setitem(filesystem._MAKERS, "s3a", (lambda: stand_in, lambda settings, authority: {}))
+    monkeypatch.setitem(filesystem._MAKERS, "s3a", lambda **arguments: stand_in)
     listed = DataFile("s3a://bucket/a%20b.parquet", (bucket / "a b.parquet").stat().st_size, 1)
     files = replace(
         relation([], numbers((0, 1))[0].schema), files=(listed,), filesystem=(("access.key", str(tmp_path)),)
