@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import NumberFormatException, PySparkException, PythonException
+from pyspark.errors.exceptions import captured
 
 import sundog
 from sundog.errors import InternalError
@@ -157,7 +158,11 @@ class FailsOn(Operator):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("case", CASES)
-def test_the_genuine_error_is_found_behind_a_hostile_cell(spark: Any, tmp_path: Path, case: str) -> None:
+def test_the_genuine_error_is_found_behind_a_hostile_cell(
+    spark: Any, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pysparks_own = getattr(captured.convert_exception, "__wrapped__", captured.convert_exception)
+    monkeypatch.setattr(captured, "convert_exception", pysparks_own)  # as before the first `accelerate` of the process
     runtime = SparkRuntime(spark, 1 << 20)
     cell = hostile_cells(tmp_path / "proof")[case]
     with pytest.raises(SparkQueryError) as raised:
