@@ -235,8 +235,10 @@ def test_streaming_is_answered_with_a_reason(session: Any, tmp_path: Path) -> No
 
 
 def test_a_connect_session_gets_a_clear_error() -> None:
+    import pyspark
+
     class ConnectSession:
-        pass
+        version = pyspark.__version__
 
     with pytest.raises(sundog.UnsupportedSessionError, match="Spark Connect"):
         sundog.enable(ConnectSession())  # type: ignore[arg-type]

@@ -48,14 +48,8 @@ def short_name(version: str) -> str:
 
 
 def problem_with(session: SparkSession) -> str | None:
-    """Why sundog cannot be used with this session's Spark, in a sentence; None if it can.
-
-    Raises UnsupportedSessionError for a Spark Connect session of any version.
-    """
+    """Why sundog cannot be used with this session's Spark, in a sentence; None if it can."""
     import pyspark
-
-    if not hasattr(session, "_jsparkSession"):
-        raise UnsupportedSessionError.connect()
 
     ours, theirs = short_name(pyspark.__version__), short_name(str(session.version))
     if ours not in VERSIONS:
