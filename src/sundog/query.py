@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from sundog.config import Settings, read_settings
+from sundog.config import Settings
 from sundog.errors import UnsupportedSessionError
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
@@ -71,14 +71,13 @@ class Planned:
         return len(self.parts) == 1 and self.parts[0][0].path == ()
 
 
-def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, collected: bool) -> Planned | None:
+def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings, collected: bool) -> Planned | None:
     """What sundog would take of this DataFrame; None, with reasons in `run`, if nothing.
 
     `collected`: its rows are wanted on the driver.
     """
     started = perf_counter()
     try:
-        settings = read_settings(conf.get)
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
         conf.check()

@@ -1,4 +1,4 @@
-"""Shadow mode's books: how many actions sundog would have taken, whether it agreed with Spark, and what it would have saved.
+"""Shadow mode's tally: how many actions sundog would have taken, whether it agreed with Spark, and what it would have saved.
 
 With `spark.sundog.mode=shadow` Spark answers every action. Those that sundog would take it runs as well, afterwards, and the
 answers are compared (`answers.py` says what counts as the same). What a team needs to know before it switches sundog on is
@@ -111,7 +111,7 @@ def shadow_report(spark: SparkSession) -> ShadowReport:
         return copy.deepcopy(_reports.get(session_id(spark), ShadowReport()))
 
 
-class Books:
+class Tally:
     """Where the actions of one session are counted."""
 
     def __init__(self, session: SparkSession) -> None:

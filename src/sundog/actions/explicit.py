@@ -51,8 +51,9 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
 
 def _planned_text(frame: DataFrame, run: Run) -> str:
     conf = conf_of(frame.sparkSession)
-    check_switched_on(read_settings(conf.get))
-    planned = plan_frame(frame, run, conf, collected=True)
+    settings = read_settings(conf.get)
+    check_switched_on(settings)
+    planned = plan_frame(frame, run, conf, settings, collected=True)
     return run.plan if planned is None else decided_text(planned, run)
 
 

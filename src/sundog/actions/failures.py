@@ -132,9 +132,7 @@ _warned_places: set[tuple[str, ...]] = set()
 def note_failure(run: Run, failure: Failure) -> None:
     """Put it on the run; a bug of ours with its stack, and in the log as a warning the first time at each place."""
     run.decline(*failure.reasons)
-    if failure.outcome is Outcome.CANCELLED:
-        return
-    if failure.outcome is Outcome.DECLINED:
+    if failure.outcome in (Outcome.CANCELLED, Outcome.DECLINED):
         return
     if failure.outcome is not Outcome.INTERNAL:
         log.info("sundog left the query to Spark after an error", exc_info=failure.error)

@@ -39,7 +39,7 @@ from sundog.runtime.cancel import ActionCancelled, current_watch, watching
 from sundog.runtime.execute import Execution
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
 from sundog.runtime.spark import collect_arrow
-from sundog.shadow import Books
+from sundog.shadow import Tally
 from sundog.support import Code, Reason
 
 T = TypeVar("T")
@@ -148,23 +148,23 @@ def _plan(action: Action[T], life: _Life) -> Planned | None:
     check_switched_on(settings)
     life.is_shadow = settings.mode == "shadow"
     try:
-        return plan_frame(action.query(), life.run, conf, collected=action.on_table is not None)
+        return plan_frame(action.query(), life.run, conf, settings, collected=action.on_table is not None)
     except Exception as error:
         if not life.is_shadow:
             raise
         failure = classify(error)
         note_failure(life.run, failure)
         if failure.outcome is Outcome.INTERNAL:
-            Books(action.session).fail(str(failure.reasons[0]))
+            Tally(action.session).fail(str(failure.reasons[0]))
         return None
 
 
 def _shadowed(action: Action[T], life: _Life, planned: Planned | None) -> T:
     """Spark's answer; where sundog would have taken the action, after comparing the two."""
-    books = Books(action.session)
-    books.count_action(eligible=planned is not None)
+    tally = Tally(action.session)
+    tally.count_action(eligible=planned is not None)
     if planned is not None and action.shadowed == "not":
-        books.skip(f"{action.name} has no answer to compare")
+        tally.skip(f"{action.name} has no answer to compare")
     if planned is None or action.shadowed == "not":
         return action.plain()
     of_query = action.shadowed == "by query"

@@ -24,7 +24,7 @@ from sundog.plan.logical import Aggregate, Limit, LogicalPlan, Project, Sort, To
 from sundog.query import Planned, conf_of
 from sundog.run import Run
 from sundog.runtime.spark import collect_arrow
-from sundog.shadow import Books, Difference
+from sundog.shadow import Difference, Tally
 from sundog.support import Code, Reason
 from sundog.tree import walk
 from sundog.versions import spark_version
@@ -50,7 +50,7 @@ class Shadow:
 
     def answered_by(self, plain: Callable[[], T]) -> T:
         """Spark's answer, or its error, after sundog has been compared with it."""
-        books = Books(self.session)
+        tally = Tally(self.session)
         started = perf_counter()
         answer, raised = None, None
         try:
@@ -63,22 +63,22 @@ class Shadow:
             raised = error
         seconds = perf_counter() - started
         try:
-            self._compare(books, answer, raised, seconds)
+            self._compare(tally, answer, raised, seconds)
         except Exception as error:  # whatever happens to sundog, Spark has answered
             failure = classify(error)
             note_failure(self.run, failure)
             if failure.outcome is Outcome.INTERNAL:
-                books.fail(str(failure.reasons[0]))
+                tally.fail(str(failure.reasons[0]))
             else:
-                books.skip(f"sundog left it to Spark: {failure.reasons[0]}")
+                tally.skip(f"sundog left it to Spark: {failure.reasons[0]}")
         self.run.decline(Reason(Code.SHADOW, "Spark answered; spark.sundog.mode is shadow"))
         if raised is not None:
             raise raised
         return answer  # type: ignore[return-value]
 
-    def _compare(self, books: Books, answer: Any, raised: Exception | None, spark_seconds: float) -> None:
+    def _compare(self, tally: Tally, answer: Any, raised: Exception | None, spark_seconds: float) -> None:
         if self.name not in _ORDER_FREE and any(map(_gives_any_rows, self._plans)):
-            books.skip(_ANY_ROWS)
+            tally.skip(_ANY_ROWS)
             return
         if raised is None and self.of_query:
             started = perf_counter()
@@ -91,7 +91,7 @@ class Shadow:
             pairs = differences(_rows(answer), ours, self._rules())
         else:
             pairs = [((f"error: {str(raised).splitlines()[0][:200]}",), (f"{len(ours)} rows",))]
-        books.compare(self._difference(pairs) if pairs else None, spark_seconds, sundog_seconds)
+        tally.compare(self._difference(pairs) if pairs else None, spark_seconds, sundog_seconds)
 
     @property
     def _plans(self) -> list[LogicalPlan]:
