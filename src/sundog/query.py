@@ -137,7 +137,7 @@ def _match(
         """Each leaf is read once, although the search may come by several times."""
         if leaf.path not in seen:
             try:
-                seen[leaf.path] = read_relation(catalyst, leaf, condition, conf, session)
+                seen[leaf.path] = read_relation(catalyst, leaf, condition, conf, session, settings.decoder)
             except Declined as declined:
                 seen[leaf.path] = declined
         found = seen[leaf.path]

@@ -44,7 +44,9 @@ REBASE_MODES = ("LEGACY", "CORRECTED", "EXCEPTION")
 _BUCKET_NAME = re.compile(r".*_\d+(?:\.[^/]*)?", re.DOTALL)
 
 
-def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: SessionConf, session: Any) -> Relation:
+def read_relation(
+    plan: CatalystPlan, leaf: Node, condition: Node | None, conf: SessionConf, session: Any, decoder: str
+) -> Relation:
     """The relation behind `leaf`; `condition` is the WHERE directly above it, if any. Declines with reasons.
 
     `session` is the DataFrame's SparkSession.
@@ -60,7 +62,8 @@ def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: 
     if not source.session().equals(session._jsparkSession):
         raise Declined.because(Code.SOURCE, "the relation belongs to another session, whose settings Spark would use")
     options = source.options(jvm)
-    _check_options(jvm, source, options)
+    hadoop = source.hadoop_conf()
+    _check_options(jvm, hadoop, options)
     case_sensitive = conf.flag("spark.sql.caseSensitive")
     schema = _Schema.of(jvm, source, case_sensitive)
     file_columns, partition_columns = _columns(leaf, schema)
@@ -79,8 +82,8 @@ def read_relation(plan: CatalystPlan, leaf: Node, condition: Node | None, conf: 
         files=in_reading_order(files),
         file_columns=file_columns,
         partition_columns=partition_columns,
-        options=_read_options(options, conf, case_sensitive),
-        filesystem=_filesystem_settings(files, source, session),
+        options=_read_options(options, conf, case_sensitive, decoder),
+        filesystem=_filesystem_settings(files, hadoop, session),
         label=_label(files),
     )
 
@@ -212,14 +215,14 @@ def _empty_seq(jvm: Any) -> Any:
     return jvm.PythonUtils.toSeq([])
 
 
-def _check_options(jvm: Any, source: _Source, options: dict[str, str]) -> None:
+def _check_options(jvm: Any, hadoop: Any, options: dict[str, str]) -> None:
     """Decline options and Hadoop settings that the table does not know, or knows as changing a meaning."""
     reasons = [
         Reason(Code.READ_OPTION, f"the read option {name} is set, which sundog does not know")
         for name in options
         if name not in READ_OPTIONS and not name.startswith(HADOOP_OPTION_PREFIXES)
     ]
-    file_system, parquet = json.loads(text_of(_hadoop_settings(jvm), source.hadoop_conf()))
+    file_system, parquet = json.loads(text_of(_hadoop_settings(jvm), hadoop))
     for key, value in parquet.items():
         answer = parquet_setting(key)
         if answer is None or (isinstance(answer, Only) and value.strip().lower() not in answer.values):
@@ -379,7 +382,7 @@ def _current_file(listed: ListedFile) -> DataFile:
     return DataFile(path, status.st_size, status.st_mtime_ns // 1_000_000, listed.partition_values)
 
 
-def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool) -> ReadOptions:
+def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool, decoder: str) -> ReadOptions:
     def flag(option: str, key: str) -> bool:
         return _one_of(option, options.get(option.lower(), conf.text(key).strip()).lower(), ("true", "false")) == "true"
 
@@ -396,7 +399,7 @@ def _read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bo
         int96_rebase_mode=text("int96RebaseMode", "spark.sql.parquet.int96RebaseModeInRead"),
         widens=spark_version().widens_stored_types,
         int96_conversion=conf.flag("spark.sql.parquet.int96TimestampConversion"),
-        decoder=(conf.get("spark.sundog.decoder") or "own").strip().lower(),
+        decoder=decoder,
     )
 
 
@@ -407,7 +410,7 @@ def _one_of(option: str, value: str, values: tuple[str, ...]) -> str:
     return value
 
 
-def _filesystem_settings(files: tuple[DataFile, ...], source: _Source, session: Any) -> tuple[tuple[str, str], ...]:
+def _filesystem_settings(files: tuple[DataFile, ...], hadoop: Any, session: Any) -> tuple[tuple[str, str], ...]:
     """How to open files that are not local, from Hadoop's settings as this scan has them; declines what is not understood."""
     remote = [file.path for file in files if not is_local(file.path)]
     if not remote:
@@ -417,7 +420,7 @@ def _filesystem_settings(files: tuple[DataFile, ...], source: _Source, session: 
         raise Declined.because(Code.FILE_SYSTEM, f"files are on {', '.join(sorted(schemes))}")
     (scheme,) = schemes
     jvm, prefix = session._jvm, PREFIXES[scheme]
-    found: dict[str, str] = json.loads(json_of(jvm, source.hadoop_conf().getPropsWithPrefix(prefix)))
+    found: dict[str, str] = json.loads(json_of(jvm, hadoop.getPropsWithPrefix(prefix)))
     defaults: dict[str, str] = json.loads(json_of(jvm, _hadoop_defaults(jvm, scheme).getPropsWithPrefix(prefix)))
     changed = [(prefix + key, value) for key, value in found.items() if defaults.get(key) != value]
     try:

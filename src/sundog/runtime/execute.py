@@ -1,4 +1,4 @@
-"""Runs a physical plan: has the open questions decided (`prepare.py`), builds the flow node by node, keeps the books."""
+"""Runs a physical plan: has the open questions decided (`prepare.py`), builds the flow node by node, counts what was done."""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ def driver_for(runtime: Runtime, size: int) -> Runtime:
 
 
 def driver_of(runtime: Runtime) -> Runtime:
-    """The driver, counting on `runtime`'s books."""
+    """The driver, with the metrics and stages of `runtime`."""
     if not isinstance(runtime, SparkRuntime):
         return runtime
     local = DriverRuntime(os.cpu_count() or 1, runtime.task_memory_bytes, runtime.progress)

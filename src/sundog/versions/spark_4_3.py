@@ -179,7 +179,7 @@ class Spark43:
         """Rows with exactly the Python types of Spark's own collect."""
         from pyspark.sql.conversion import ArrowTableToRowsConversion
 
-        as_bytes = session._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes", "true") == "true"
+        as_bytes = session._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes") == "true"
         rows: list[Row] = ArrowTableToRowsConversion.convert(table, schema, binary_as_bytes=as_bytes)
         return rows
 
