@@ -28,8 +28,8 @@ help: ## help     this list
 demo: .venv/run.stamp ## demo     see it: three queries on plain Spark and on sundog, answers compared (a few minutes)
 	$(BIN)/sundog demo $(ARGS)
 
-test: .venv/dev.stamp ## test     run all tests, with a real Spark
-	$(BIN)/python -m pytest $(ARGS)
+test: .venv/dev.stamp ## test     run all tests, with a real Spark, in two processes
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 test-sparks: $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-sparks  run every shape, type, action and placement on the older Sparks (a minute each)
 	@for spark in $(OTHER_SPARKS); do \
