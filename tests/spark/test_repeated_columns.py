@@ -31,6 +31,17 @@ REPEATED = {
     "spliced_twice": "SELECT * FROM (SELECT DISTINCT small, small FROM events) a "
     "JOIN (SELECT DISTINCT small, small FROM events) b ON a.small <=> b.small",
 }
+IN_TWO_SPELLINGS = {
+    "topk": "SELECT D, ID, s FROM events ORDER BY d, id LIMIT 3",
+    "topk_of_both": "SELECT num, NUM, id FROM events ORDER BY Num, ID LIMIT 3",
+    "aggregate": "SELECT GRP, count(*) FROM events GROUP BY grp",
+    "rollup": "SELECT GRP, Small, sum(NUM) FROM events GROUP BY ROLLUP (grp, small)",
+    "distinct": "SELECT DISTINCT GRP, S FROM (SELECT grp, s FROM events)",
+    "having": "SELECT GRP FROM (SELECT grp, count(*) c FROM events GROUP BY Grp) WHERE C > 3 ORDER BY C DESC, grp LIMIT 2",
+    "window": "SELECT ID, sum(NUM) OVER (ORDER BY seq RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) FROM events WHERE num > 0",
+    "window_over_rows_of_spark": "SELECT A.GRP, ID, lag(ID) OVER (ORDER BY id) "
+    "FROM (SELECT Grp FROM events GROUP BY grp) a JOIN events b ON a.grp = B.grp",
+}
 CONSTANT_KEYS = {
     "partition_and_order": "SELECT count(*) OVER (PARTITION BY 1 ORDER BY CAST(1 AS STRING)) FROM events",
     "partition": "SELECT id, sum(num) OVER (PARTITION BY 1) FROM events",
@@ -66,6 +77,11 @@ def check(session: Any, query: str) -> None:
 @pytest.mark.parametrize("name", REPEATED)
 def test_a_column_may_be_put_out_twice(session: Any, name: str) -> None:
     check(session, REPEATED[name])
+
+
+@pytest.mark.parametrize("name", IN_TWO_SPELLINGS)
+def test_a_column_may_be_spelt_in_two_ways(session: Any, name: str) -> None:
+    check(session, IN_TWO_SPELLINGS[name])
 
 
 @pytest.mark.parametrize("name", CONSTANT_KEYS)

@@ -52,6 +52,7 @@ from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node
 from sundog.front.catalyst_literals import internal_value, literal_value
 from sundog.front.partitioning import NONDETERMINISTIC
+from sundog.front.repeated_columns import spelt_below
 from sundog.front.time_zones import fixed_zone
 from sundog.support import Code, Declined, Reason
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, arrow_type, spark_name
@@ -73,7 +74,7 @@ class Scope:
     done: dict[int, Expr | Declined] = field(default_factory=dict, compare=False, repr=False)
 
     def column(self, attribute: Node) -> Column:
-        name = f"{attribute['name']}#{attribute['exprId']['id']}"
+        name = spelt_below(f"{attribute['name']}#{attribute['exprId']['id']}", self.columns)
         dtype = type_of(attribute["dataType"], name)
         if name not in self.columns:
             raise Declined.because(Code.PLAN_VERSION, f"column {name} is not among the columns below", attribute.name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column
@@ -45,12 +45,20 @@ def column_name(place: str) -> str:
     return place if found is None else found[1]
 
 
+def spelt_below(name: str, columns: Collection[str]) -> str:
+    """The column as it is spelt in `columns`: the optimiser leaves one column in two spellings in `SELECT K … GROUP BY k`."""
+    if name in columns:
+        return name
+    return next((column for column in columns if column.lower() == name.lower()), name)
+
+
 def at_places(plan: LogicalPlan, names: Sequence[str]) -> LogicalPlan | None:
     """The plan with its columns at the places where Catalyst has them; None if it lacks one of them."""
     schema = plan.schema
     if schema.names == list(names):
         return plan
-    if not set(names) <= set(schema.names):
+    below = [spelt_below(name, schema.names) for name in names]
+    if not set(below) <= set(schema.names):
         return None
-    columns = [Column(name, schema.field(name).type) for name in names]
+    columns = [Column(name, schema.field(name).type) for name in below]
     return Project(plan, tuple(map(NamedExpr, names_of_places(names), columns)))
