@@ -148,8 +148,15 @@ class _Reader:
 
     scope: Scope
     tag: str
-    calls: list[AggregateCall] = field(default_factory=list)
+    known: dict[AggregateCall, AggregateCall] = field(default_factory=dict)  # by what it computes, whatever its name
     reasons: list[Reason] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.columns = dict(self.scope.columns)  # and those of the calls
+
+    @property
+    def calls(self) -> list[AggregateCall]:
+        return list(self.known.values())
 
     def keys(self, trees: tuple[Node, ...]) -> tuple[NamedExpr, ...]:
         """A key that is a column keeps its name."""
@@ -163,8 +170,7 @@ class _Reader:
     def output(self, tree: Node) -> Expr:
         """The expression over keys' own expressions and the columns of the calls."""
         replaced = self._without_aggregates(tree)
-        columns = {**self.scope.columns, **{call.name: call.dtype for call in self.calls}}
-        return self._gather(replaced, replace(self.scope, columns=columns))
+        return self._gather(replaced, replace(self.scope, columns=self.columns))
 
     def check_distinct(self) -> None:
         distinct = [call for call in self.calls if call.distinct]
@@ -192,7 +198,7 @@ class _Reader:
             if node.name != "AggregateExpression":
                 return None
             is_output = parent is tree and tree.name == "Alias"
-            return self._attribute(node, internal_name(tree) if is_output else f"agg{len(self.calls)}#{self.tag}")
+            return self._attribute(node, internal_name(tree) if is_output else f"agg{len(self.known)}#{self.tag}")
 
         return replace_nodes(tree, attribute)
 
@@ -202,10 +208,8 @@ class _Reader:
         except Declined as declined:
             self._decline(*declined.reasons)
             return Node("Literal", {"internal": None, "dataType": "void"})
-        known = next((other for other in self.calls if replace(other, name=call.name) == call), None)
-        if known is None:
-            self.calls.append(call)
-            known = call
+        known = self.known.setdefault(replace(call, name=""), call)
+        self.columns[known.name] = known.dtype
         plain, _, number = known.name.rpartition("#")
         fields = {"name": plain, "exprId": {"id": number}, "dataType": spark_json(known.dtype), "metadata": {}}
         return Node("AttributeReference", fields)
