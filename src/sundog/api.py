@@ -8,7 +8,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from sundog.actions.connect_session import is_connect, near_session
 from sundog.config import read_settings, warn_unknown_keys
+from sundog.errors import UnsupportedSessionError
 from sundog.versions import problem_with
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ __all__ = ["accelerate", "disable", "enable", "explain"]
 def enable(spark: SparkSession) -> None:
     """From now on, actions on this session's DataFrames run accelerated where eligible.
 
+    The session is a classic one, or one of Spark Connect whose server runs in this process's JVM (`remote("local[*]")`).
     Idempotent, and without effect on other sessions. Checks the settings and, on a cluster, once, that the executors'
     Python has what sundog needs; raises if not, and says what is missing. On a Spark that sundog does not know it warns
     and changes nothing.
@@ -28,12 +31,17 @@ def enable(spark: SparkSession) -> None:
     if problem is not None:
         warnings.warn(f"{problem} Nothing was changed: queries run on plain Spark.", stacklevel=2)
         return
+    if is_connect(spark):
+        near_session(spark)  # raises if it is remote, before anything that needs a JVM is imported
+        from sundog.actions.connect import enable_connect
+
+        enable_connect(spark)
+        return
     from sundog.actions.install import enable_session
     from sundog.front.session_conf import keys_set
-    from sundog.query import check_classic, conf_of
+    from sundog.query import conf_of
     from sundog.shipping import ensure_executors
 
-    check_classic(spark)
     if spark._jconf.getConfString("spark.sundog.enabled", "") == "":
         spark.conf.set("spark.sundog.enabled", "true")
     read_settings(conf_of(spark).get)
@@ -46,10 +54,14 @@ def disable(spark: SparkSession) -> None:
     """Actions of this session run on plain Spark again."""
     if problem_with(spark) is not None:
         return
-    from sundog.actions.install import disable_session
-    from sundog.query import check_classic
+    if is_connect(spark):
+        near_session(spark)
+        from sundog.actions.connect import disable_connect
 
-    check_classic(spark)
+        disable_connect(spark)
+        return
+    from sundog.actions.install import disable_session
+
     disable_session(spark)
 
 
@@ -62,6 +74,8 @@ def accelerate(frame: DataFrame) -> DataFrame:
     if problem is not None:
         warnings.warn(problem, stacklevel=2)
         return frame
+    if is_connect(frame.sparkSession):
+        raise UnsupportedSessionError.accelerate_of_connect()
     from sundog.actions import explicit
 
     return explicit.accelerate(frame)
@@ -72,6 +86,11 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
     problem = problem_with(frame.sparkSession)
     if problem is not None:
         return f"Everything stays on Spark. {problem}"
+    if is_connect(frame.sparkSession):
+        near_session(frame.sparkSession)
+        from sundog.actions.connect import explain_connect
+
+        return explain_connect(frame, analyze)
     from sundog.actions import explicit
 
     return explicit.explain(frame, analyze)

@@ -159,7 +159,7 @@ def spark_environment() -> Iterator[Finding]:
             yield Finding("SPARK_HOME", State.OK, home)
     for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if variable in os.environ:
-            advice = "unset it: sundog needs a classic session, and this makes Spark Connect ones"
+            advice = "unset it for a classic session; of Spark Connect sundog takes those of remote('local[*]') only"
             without_token = os.environ[variable].partition(";")[0]  # sc://host:port/;token=...
             yield Finding(variable, State.WRONG, without_token, advice)
 

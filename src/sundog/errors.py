@@ -33,9 +33,25 @@ class UnsupportedSessionError(SundogError, TypeError):
     """The session or DataFrame is of a kind that sundog cannot accelerate (Spark Connect, streaming)."""
 
     @classmethod
-    def connect(cls) -> UnsupportedSessionError:
+    def remote(cls) -> UnsupportedSessionError:
         return cls(
-            "This is a Spark Connect session, whose plans live on a server that sundog cannot read. "
+            "This Spark Connect session's server is not in this process's JVM, so sundog can neither read its plans nor "
+            "run on its executors. Use a session whose server is here: SparkSession.builder.remote('local[*]'), or "
+            "config('spark.api.mode', 'connect') with a master; or a classic session: sundog.session(), or "
+            "SparkSession.builder without .remote()."
+        )
+
+    @classmethod
+    def accelerate_of_connect(cls) -> UnsupportedSessionError:
+        return cls(
+            "sundog.accelerate gives DataFrames of classic sessions only, and this is one of Spark Connect. "
+            "sundog.enable(spark) accelerates the actions of such a session."
+        )
+
+    @classmethod
+    def connect_of(cls, version: str) -> UnsupportedSessionError:
+        return cls(
+            f"This is a Spark Connect session of Spark {version}, and sundog reads the plans of Connect from Spark 4.0 on. "
             "Use a classic session: sundog.session(), or SparkSession.builder without .remote()."
         )
 

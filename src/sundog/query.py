@@ -16,7 +16,6 @@ import json
 import logging
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -24,7 +23,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from sundog.config import Settings
-from sundog.errors import UnsupportedSessionError
 from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm import CatalystPlan, held_listings, output_fields
@@ -214,8 +212,3 @@ def decided_text(planned: Planned, run: Run) -> str:
         log.info("explain shows the plan without the files' statistics: %s", problem)
         return planned.text
     return "\n\n".join(map(render_plan, plans))
-
-
-def check_classic(session: Any) -> None:
-    if not hasattr(session, "_jsparkSession"):
-        raise UnsupportedSessionError.connect()

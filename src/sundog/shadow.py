@@ -16,8 +16,9 @@ from html import escape
 
 from pyspark.sql import SparkSession
 
+from sundog.actions.connect_session import classic_session
 from sundog.answers import RowPair
-from sundog.query import check_classic, session_id
+from sundog.query import session_id
 
 log = logging.getLogger("sundog")
 _lock = threading.Lock()
@@ -106,9 +107,8 @@ class ShadowReport:
 
 def shadow_report(spark: SparkSession) -> ShadowReport:
     """What this session did in shadow mode up to now."""
-    check_classic(spark)
     with _lock:
-        return copy.deepcopy(_reports.get(session_id(spark), ShadowReport()))
+        return copy.deepcopy(_reports.get(session_id(classic_session(spark)), ShadowReport()))
 
 
 class Tally:

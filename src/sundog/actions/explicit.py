@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from sundog.actions.handed_out import translate_worker_errors
 from sundog.actions.lifecycle import Action, run_action, settle, under_action
 from sundog.config import read_settings
-from sundog.query import check_classic, check_switched_on, conf_of, decided_text, plan_frame
+from sundog.query import check_switched_on, conf_of, decided_text, plan_frame
 from sundog.report.explain import explain_text
 from sundog.run import Run, last_run, start_run
 
@@ -17,7 +17,6 @@ def accelerate(frame: DataFrame) -> DataFrame:
 
     Parts that sundog runs on the driver are computed now; parts that run on executors when Spark runs the result.
     """
-    check_classic(frame.sparkSession)
     translate_worker_errors()
     return run_action(
         Action(
@@ -34,7 +33,6 @@ def accelerate(frame: DataFrame) -> DataFrame:
 
 def explain(frame: DataFrame, analyze: bool = False) -> str:
     """The plan as text: what sundog takes, what stays on Spark and why; with `analyze`, run it and show the metrics."""
-    check_classic(frame.sparkSession)
     if analyze:
         _drain_frame(frame)
         run = last_run()

@@ -82,7 +82,7 @@ class Shadow:
             return
         if raised is None and self.of_query:
             started = perf_counter()
-            answer = pa.Table.from_batches(collect_arrow(self.planned.frame), self._arrow_schema())
+            answer = self._collected_by_spark()
             spark_seconds = perf_counter() - started
         started = perf_counter()
         ours = _rows(self.ours())
@@ -114,8 +114,11 @@ class Shadow:
         query = self.planned.frame._jdf.queryExecution().analyzed().toString()
         return Difference(self.name, query, self.planned.text, confs, tuple(pairs), note)
 
-    def _arrow_schema(self) -> pa.Schema:
-        return spark_version().arrow_schema(self.planned.frame.schema)
+    def _collected_by_spark(self) -> pa.Table:
+        """The query's rows, instants in UTC as sundog has them: Spark sends them in the session's time zone."""
+        schema = spark_version().arrow_schema(self.planned.frame.schema)
+        batches = collect_arrow(self.planned.frame)
+        return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
 def _gives_any_rows(plan: LogicalPlan) -> bool:

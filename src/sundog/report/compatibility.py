@@ -58,7 +58,8 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 
 ## Stays on Spark
 
-- Sources that are not Parquet files (a window without PARTITION BY is taken over any source), streaming, Spark Connect.
+- Sources that are not Parquet files (a window without PARTITION BY is taken over any source), streaming, Spark
+  Connect with a server in another process (docs/connect.md).
 - Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns that are padded on reading; hidden
   metadata columns.
 - On executors, windows with PARTITION BY whose rows of one key may not fit a task's memory; frames whose bounds could leave

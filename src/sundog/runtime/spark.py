@@ -465,10 +465,17 @@ def frame_from_batches(
 
 def frame_from_table(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """A table as a DataFrame. The thread's active session stays what it is: pyspark's `createDataFrame` makes it `session`."""
+    with keeping_active_session(session):
+        return spark_version().frame_of_table(session, table, schema)
+
+
+@contextmanager
+def keeping_active_session(session: SparkSession) -> Iterator[Any]:
+    """The thread's active session, Python's and the JVM's, is afterwards what it was. Gives the JVM's class of sessions."""
     jvm_sessions = spark_version().session_class(session)
     active, jvm_active = SparkSession._activeSession, jvm_sessions.getActiveSession()
     try:
-        return spark_version().frame_of_table(session, table, schema)
+        yield jvm_sessions
     finally:
         SparkSession._activeSession = active
         if jvm_active.isDefined():

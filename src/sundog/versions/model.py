@@ -32,3 +32,14 @@ class ArrowRequest:
 
     empty_list_if_no_rows: bool = True
     large_types: bool = False
+
+
+@dataclass(frozen=True)
+class ConnectClasses:
+    """Classes of a Spark Connect server in the JVM: they turn a relation of a client into a logical plan of Catalyst's."""
+
+    service: str = "org.apache.spark.sql.connect.service.SparkConnectService$"
+    session_key: str = "org.apache.spark.sql.connect.service.SessionKey"
+    planner: str = "org.apache.spark.sql.connect.planner.SparkConnectPlanner"
+    relation: str = "org.apache.spark.connect.proto.Relation"
+    stream: str = "org.sparkproject.connect.protobuf.CodedInputStream"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from sundog.versions.model import ArrowRequest
+from sundog.versions.model import ArrowRequest, ConnectClasses
 from sundog.versions.spark_4_0 import Spark40
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Spark35(Spark40):
     confs_of_the_optimizer: ClassVar[frozenset[str]] = frozenset(["spark.sql.legacy.nullInEmptyListBehavior"])
     widens_stored_types: ClassVar[bool] = False
     has_session_tags: ClassVar[bool] = False
+    connect: ClassVar[ConnectClasses | None] = None
     conditions: ClassVar[Mapping[str, tuple[str, str]]] = {
         **Spark40.conditions,
         "BINARY_ARITHMETIC_OVERFLOW": ("22003", "<value1> <symbol> <value2> caused overflow."),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from sundog.versions.model import ArrowRequest, PlanNames
+from sundog.versions.model import ArrowRequest, ConnectClasses, PlanNames
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.base import PySparkException
@@ -182,6 +182,11 @@ class Spark43:
         as_bytes = session._jconf.getConfString("spark.sql.execution.pyspark.binaryAsBytes") == "true"
         rows: list[Row] = ArrowTableToRowsConversion.convert(table, schema, binary_as_bytes=as_bytes)
         return rows
+
+    # --- Spark Connect ------------------------------------------------------------------------------------------------
+
+    connect: ClassVar[ConnectClasses | None] = ConnectClasses()
+    """The classes of a Connect server that runs in the driver's JVM; None if sundog cannot use this version's."""
 
     # --- exchanges ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,179 @@
+"""A session of Spark Connect whose server runs in this process's JVM, and the classic session behind it.
+
+`SparkSession.builder.remote("local[*]")` starts a JVM through py4j and a Connect server in it. The client speaks to that
+server by gRPC as to any other; but py4j reaches the same JVM, and in it the session that the server keeps for the client:
+
+    client --gRPC--> server: SessionHolder(user, session id) -> session of the JVM
+    py4j  -------------------------------------------------------^  the same: its views, functions, settings
+
+So a relation (a client's plan, in protobuf) is turned into Catalyst's plan by the server's own planner, and is from there
+on a DataFrame of a classic session. A server in another process has no py4j: `near_session` raises, and says why.
+
+In such a process pyspark's shared functions (`expr`, `pandas_udf`) make objects of Connect, for which they ask `is_remote`.
+What sundog does on the classic session happens `as_classic`: on this thread, and only meanwhile, the answer is no.
+
+grpcio, protobuf and py4j are imported where they are used: a process without them must be able to import this.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from sundog.errors import UnsupportedSessionError
+from sundog.support import Code, Declined
+from sundog.versions import spark_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_PLAN_BYTES = 8 << 20  # py4j sends them as text; a plan is larger than that only by the rows of a local relation
+_MAX_NESTING = 1024  # of messages: what the server itself allows, by spark.connect.grpc.marshallerRecursionLimit
+
+_lock = threading.Lock()
+_near: WeakKeyDictionary[Any, NearSession] = WeakKeyDictionary()  # by client
+_thread = threading.local()
+
+
+def is_connect(session: Any) -> bool:
+    return not hasattr(session, "_jsparkSession")
+
+
+def classic_session(session: Any) -> SparkSession:
+    """The classic session behind a session of either kind. UnsupportedSessionError if its JVM is elsewhere."""
+    classic: SparkSession = near_session(session).classic if is_connect(session) else session
+    return classic
+
+
+def near_session(session: Any) -> NearSession:
+    """What is behind a Connect session. UnsupportedSessionError if its server is not in this process's JVM."""
+    client = getattr(session, "client", None)
+    known = None if client is None else _near.get(client)
+    if known is None:
+        known = _find(client)
+        with _lock:
+            known = _near.setdefault(client, known)
+    return known
+
+
+def _find(client: Any) -> NearSession:
+    """Ask this process's JVM for the client's session. Both ids of it are random, so that no other has them."""
+    classes = spark_version().connect
+    if classes is None:
+        raise UnsupportedSessionError.connect_of(spark_version().name)
+    try:
+        from py4j.java_gateway import JavaPackage
+        from pyspark import SparkContext
+    except ImportError as error:  # of pyspark-client, which has no JVM
+        raise UnsupportedSessionError.remote() from error
+    context = SparkContext._active_spark_context
+    if client is None or context is None:
+        raise UnsupportedSessionError.remote()
+    service = getattr(context._jvm, classes.service)
+    if isinstance(service, JavaPackage):  # no such class: a classic session's JVM
+        raise UnsupportedSessionError.remote()
+    manager = getattr(service, "MODULE$").sessionManager()
+    key = getattr(context._jvm, classes.session_key)(client._user_id or "", client._session_id)
+    found = manager.getIsolatedSessionIfPresent(key)
+    if not found.isDefined() or found.get().serverSessionId() != client._server_session_id:
+        raise UnsupportedSessionError.remote()
+    return NearSession.of(context, manager, key, found.get())
+
+
+@dataclass(frozen=True)
+class NearSession:
+    """The server's side of a Connect session, as objects of the JVM, and the classic session that it is."""
+
+    classic: SparkSession
+    manager: Any
+    key: Any
+    holder: Any
+    planner: Any
+    relation: Any  # the class of relations
+    stream: Any  # the class that bytes are parsed through
+    no_execution: Any  # None of Scala
+
+    @classmethod
+    def of(cls, context: Any, manager: Any, key: Any, holder: Any) -> NearSession:
+        from pyspark.sql import SparkSession
+
+        classes, jvm = spark_version().connect, context._jvm
+        assert classes is not None, "asked before"
+        return cls(
+            SparkSession(context, holder.session(), {}),
+            manager,
+            key,
+            holder,
+            getattr(jvm, classes.planner),
+            getattr(jvm, classes.relation),
+            getattr(jvm, classes.stream),
+            jvm.scala.Option.empty(),
+        )
+
+    def frame(self, relation: Any) -> DataFrame:
+        """A relation of the client as a classic DataFrame, planned by the server's planner, with its cache of plans."""
+        content = relation.SerializeToString()
+        if len(content) > MAX_PLAN_BYTES:
+            raise Declined.because(Code.CONNECT, "the request holds more than 8 MiB, which stay in the server")
+        if self.manager.getIsolatedSessionIfPresent(self.key).isEmpty():  # asking is also what keeps it from expiring
+            raise Declined.because(Code.CONNECT, "the server has closed the session")
+        stream = self.stream.newInstance(content)
+        stream.setRecursionLimit(_MAX_NESTING)
+        parsed = self.relation.parseFrom(stream)
+        plan = self.planner(self.holder, self.no_execution).transformRelation(parsed, True)
+        return spark_version().frame_of_plan(self.classic, plan)
+
+    @contextmanager
+    def lent(self, frame: DataFrame, name: str) -> Iterator[None]:
+        """The server knows a classic DataFrame by this name, as a cached remote relation."""
+        self.lend(frame, name)
+        try:
+            yield
+        finally:
+            self.holder.removeCachedDataFrame(name)
+
+    def lend(self, frame: DataFrame, name: str) -> None:
+        self.holder.cacheDataFrameById(name, frame._jdf)
+
+    @contextmanager
+    def as_classic(self) -> Iterator[None]:
+        """On this thread pyspark is that of a classic session, and this one is the active session."""
+        from sundog.runtime.spark import keeping_active_session
+
+        with keeping_active_session(self.classic) as jvm_sessions, _speaking(classic=True):
+            jvm_sessions.setActiveSession(self.classic._jsparkSession)
+            yield
+
+
+@contextmanager
+def as_connect() -> Iterator[None]:
+    """Inside `as_classic`: pyspark is Connect's again."""
+    with _speaking(classic=False):
+        yield
+
+
+@contextmanager
+def _speaking(classic: bool) -> Iterator[None]:
+    before = getattr(_thread, "is_classic", False)
+    _thread.is_classic = classic
+    try:
+        yield
+    finally:
+        _thread.is_classic = before
+
+
+def remote_checks() -> Iterator[tuple[Any, str, Callable[[], bool]]]:
+    """Owner, name and substitute of pyspark's `is_remote`, wherever a module of pyspark has imported it by name."""
+    from pyspark.sql.utils import is_remote as original
+
+    def is_remote() -> bool:
+        return not getattr(_thread, "is_classic", False) and original()
+
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "pyspark" and getattr(module, "__dict__", {}).get("is_remote") is original:
+            yield module, "is_remote", is_remote
