@@ -28,9 +28,11 @@ from sundog.support import Code, Declined
 from sundog.types import arrow_type
 from tests.plans.record import QUERIES
 from tests.plans.recorded import complete_recorded
+from tests.plans.versions import FOLDERS, NEWEST, known_to, parse_recorded
 
-FOLDERS = sorted(path for path in (Path(__file__).parent.parent / "plans").iterdir() if path.name[0].isdigit())
-CASES = [pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in QUERIES]
+CASES = [
+    pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in known_to(folder, QUERIES)
+]
 
 
 def relation_of(leaf: Node, condition: Node | None) -> Relation:
@@ -43,13 +45,14 @@ def foreign_of(node: Node) -> Foreign:
     raise Declined.because(Code.UNKNOWN_NODE, "no Spark here", node.name)
 
 
-def match(text: str, settings: Settings = Settings()) -> Matches:  # noqa: B008
-    return match_plan(complete_recorded(parse_plan(text)), relation_of, foreign_of, settings, Scope({}, "UTC"))
+def match(text: str, settings: Settings = Settings(), folder: Path = NEWEST) -> Matches:  # noqa: B008
+    root = complete_recorded(parse_recorded(folder, text))
+    return match_plan(root, relation_of, foreign_of, settings, Scope({}, "UTC"))
 
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
 def test_golden_plan(folder: Path, name: str) -> None:
-    matches = match((folder / f"{name}.json").read_text())
+    matches = match((folder / f"{name}.json").read_text(), folder=folder)
     parts = [f"at {list(m.path)}:\n{render_plan(lower(optimize(m.plan), Settings()))}" for m in matches.found]
     text = "\n".join([QUERIES[name], "", *parts, *(f"* {reason}" for reason in matches.reasons)]) + "\n"
     golden = folder / f"{name}.txt"
@@ -60,7 +63,7 @@ def test_golden_plan(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
 def test_the_rules_run_twice_are_the_rules_run_once(folder: Path, name: str) -> None:
-    for found in match((folder / f"{name}.json").read_text()).found:
+    for found in match((folder / f"{name}.json").read_text(), folder=folder).found:
         once = optimize(found.plan)
         assert optimize(once) == once
 
@@ -79,7 +82,7 @@ def found_in(nodes: list[Any]) -> list[Match]:
 
 @pytest.mark.parametrize("name", ["topk", "aggregate", "window_range"])
 def test_an_operator_of_a_future_version_is_not_taken(name: str) -> None:
-    nodes = json.loads((FOLDERS[-1] / f"{name}.json").read_text())
+    nodes = json.loads((NEWEST / f"{name}.json").read_text())
     paths = [node.path for node in parse_plan(json.dumps(nodes)).walk()]
     for index, node in enumerate(nodes):
         variant = {**node, "class": "org.apache.spark.sql.Future"}
@@ -90,7 +93,7 @@ def test_an_operator_of_a_future_version_is_not_taken(name: str) -> None:
 @pytest.mark.parametrize("name", ["topk", "aggregate", "window_range"])
 def test_a_field_of_a_future_version_declines_or_means_nothing(name: str) -> None:
     """Every field in turn is lost, or is of another kind: what is still taken is what was taken with it."""
-    nodes = json.loads((FOLDERS[-1] / f"{name}.json").read_text())
+    nodes = json.loads((NEWEST / f"{name}.json").read_text())
     paths = [node.path for node in parse_plan(json.dumps(nodes)).walk()]
     whole = match(json.dumps(nodes)).found
     declined = 0
@@ -106,7 +109,7 @@ def test_a_field_of_a_future_version_declines_or_means_nothing(name: str) -> Non
 
 
 def test_switched_off_shapes_say_so() -> None:
-    text = (FOLDERS[-1] / "topk.json").read_text()
+    text = (NEWEST / "topk.json").read_text()
     matches = match(text, Settings(topk_enabled=False))
     assert not matches.found
     assert [reason.code for reason in matches.reasons] == [Code.DISABLED]

@@ -30,9 +30,11 @@ from sundog.types import arrow_type
 from tests.front.test_match import covering, found_in, relation_of
 from tests.plans.record_windows import WINDOWS
 from tests.plans.recorded import complete_recorded
+from tests.plans.versions import FOLDERS, NEWEST, known_to, parse_recorded
 
-FOLDERS = sorted(path for path in (Path(__file__).parent.parent / "plans").iterdir() if path.name[0].isdigit())
-CASES = [pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in WINDOWS]
+CASES = [
+    pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in known_to(folder, WINDOWS)
+]
 BERLIN = Zone("Europe/Berlin", 3600, ((828_234_000, 3600, 7200),))
 
 
@@ -40,9 +42,9 @@ def no_spark(node: Node) -> Foreign:
     raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)
 
 
-def match(text: str, zone: str = "UTC") -> Matches:
+def match(text: str, zone: str = "UTC", folder: Path = NEWEST) -> Matches:
     scope = Scope({}, zone, {"Europe/Berlin": BERLIN})
-    return match_plan(complete_recorded(parse_plan(text)), relation_of, no_spark, Settings(), scope)
+    return match_plan(complete_recorded(parse_recorded(folder, text)), relation_of, no_spark, Settings(), scope)
 
 
 def text_of(plan: LogicalPlan) -> Iterator[str]:
@@ -71,7 +73,7 @@ def bound_text(bound: Bound) -> str:
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
 def test_golden_window(folder: Path, name: str) -> None:
-    matches = match((folder / f"window_{name}.json").read_text())
+    matches = match((folder / f"window_{name}.json").read_text(), folder=folder)
     lines = [line for found in matches.found for line in text_of(found.plan)]
     text = "\n".join([*lines, *(f"* {reason}" for reason in matches.reasons)]) + "\n"
     golden = folder / f"window_{name}.txt"
@@ -81,19 +83,19 @@ def test_golden_window(folder: Path, name: str) -> None:
 
 
 def reasons_in(zone: str) -> list[Code]:
-    return [reason.code for reason in match((FOLDERS[-1] / "window_zone.json").read_text(), zone).reasons]
+    return [reason.code for reason in match((NEWEST / "window_zone.json").read_text(), zone).reasons]
 
 
 def test_a_day_on_timestamps_is_declined_where_clocks_change() -> None:
     """24 hours is one day to Spark; 23 hours, and any interval on a timestamp without a zone, is only a distance."""
     assert reasons_in("UTC") == reasons_in("+05:30") == []
-    found = match((FOLDERS[-1] / "window_zone.json").read_text(), "Europe/Berlin")
+    found = match((NEWEST / "window_zone.json").read_text(), "Europe/Berlin")
     assert [reason.code for reason in found.reasons] == [Code.FRAME]
     assert "a day or more" in found.reasons[0].sentence
 
 
 def test_months_on_timestamps_need_utc() -> None:
-    text = (FOLDERS[-1] / "window_range_interval.json").read_text()
+    text = (NEWEST / "window_range_interval.json").read_text()
     assert match(text, "UTC").found
     for zone in ("+05:30", "Europe/Berlin", "Mars/Olympus"):
         sentences = " ".join(reason.sentence for reason in match(text, zone).reasons)
@@ -101,7 +103,7 @@ def test_months_on_timestamps_need_utc() -> None:
 
 
 def test_a_window_under_a_limit_on_ranks_stays_on_spark() -> None:
-    plan = parse_plan((FOLDERS[-1] / "window_group_limit.json").read_text())
+    plan = parse_plan((NEWEST / "window_group_limit.json").read_text())
     window = next(node for node in plan.walk() if node.name == "Window")
     below = Foreign(0, (("id#1", pa.int64()),))
     with pytest.raises(Declined, match="COST"):
@@ -109,7 +111,7 @@ def test_a_window_under_a_limit_on_ranks_stays_on_spark() -> None:
 
 
 def test_partition_by() -> None:
-    plan = complete_recorded(parse_plan((FOLDERS[-1] / "window_partitioned.json").read_text()))
+    plan = complete_recorded(parse_plan((NEWEST / "window_partitioned.json").read_text()))
     window = next(node for node in plan.walk() if node.name == "Window")
     attributes = [
         a for a in next(n for n in plan.walk() if not n.children)["output"] if a["name"] in ["id", "k", "s", "d"]
@@ -126,7 +128,7 @@ def test_partition_by() -> None:
 @pytest.mark.parametrize("name", ["range_numbers", "shifts", "sums"])
 def test_a_window_of_a_future_version_declines_or_is_the_same(name: str) -> None:
     """Every part of a call in turn gets an unknown class, loses its children or a field, or has a field of another kind."""
-    nodes = json.loads((FOLDERS[-1] / f"window_{name}.json").read_text())
+    nodes = json.loads((NEWEST / f"window_{name}.json").read_text())
     paths = [node.path for node in parse_plan(json.dumps(nodes)).walk()]
     before = match(json.dumps(nodes)).found
     declined = 0

@@ -1,19 +1,25 @@
-"""Records Catalyst's JSON of the queries below, so that `front` is tested without a JVM.
+"""Records Catalyst's JSON of the queries below and of those in the recorders beside it, so that `front` is tested without a JVM.
 
     .venv/bin/python -m tests.plans.record
+    .venvs/4.1/bin/python -m tests.plans.record
 
-Run it for a new Spark version into a new folder, then look at what changed: `git diff --no-index tests/plans/4.3 …`.
+The plans go into the folder of the Spark that is installed; what that Spark cannot analyse is left out and printed. Then
+look at what changed: `git diff --no-index tests/plans/4.2 tests/plans/4.3`.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from tests.oracle.tables import events, write_files
+from tests.plans import record_aggregates, record_expressions, record_windows
+from tests.plans.analysed import analysed, plan_text
+from tests.plans.versions import NEWEST
 
 from sundog.java import session
+from sundog.versions import spark_version
 
 QUERIES = {
     "topk": "SELECT id, s FROM events WHERE num > 3 AND s LIKE 'a%' ORDER BY d DESC, id LIMIT 5",
@@ -36,22 +42,22 @@ QUERIES = {
 
 
 def main() -> None:
-    spark = session()
-    folder = Path(__file__).parent / ".".join(spark.version.split(".")[:2])
+    spark = session("plans", "local[1]", {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"})
+    folder = NEWEST.with_name(spark_version().name)
     folder.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
-        for name, sql in QUERIES.items():
-            nodes = json.loads(spark.sql(sql)._jdf.queryExecution().optimizedPlan().toJSON())
-            (folder / f"{name}.json").write_text(json.dumps(nodes, indent=1).replace(_jvm_id(nodes), "jvm") + "\n")
+    record(spark, folder)
+    for recorder in (record_aggregates, record_expressions, record_windows):
+        recorder.record(spark, folder)
     spark.stop()
 
 
-def _jvm_id(nodes: object) -> str:
-    """The id that makes each recording different for no reason."""
-    text = json.dumps(nodes)
-    start = text.index('"jvmId": "') + len('"jvmId": "')
-    return text[start : text.index('"', start)]
+def record(spark: Any, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
+        for name, sql in QUERIES.items():
+            frame = analysed(spark, sql)
+            if frame is not None:
+                (folder / f"{name}.json").write_text(plan_text(frame))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Records Catalyst's aggregates, so that `front/shapes/aggregate.py` is tested without a JVM.
 
-    .venv/bin/python -m tests.plans.record_aggregates
+`tests/plans/record.py` runs it.
 
 `<version>/aggregates.json` is a list of {"sql", "node"}: the topmost Aggregate of each query's optimised plan, with the
 fields that Catalyst's JSON leaves out filled in. What must come out stands in `aggregates.txt`, which
@@ -9,17 +9,15 @@ fields that Catalyst's JSON leaves out filled in. What must come out stands in `
 
 from __future__ import annotations
 
-import json
-import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tests.oracle.tables import events, write_files
+from tests.plans.analysed import analysed, stable_text
 
 from sundog.front.catalyst_json import Node, place_of
 from sundog.front.jvm import CatalystPlan
-from sundog.java import session
 
 QUERIES = [
     "SELECT grp, count(*), sum(num), avg(d), min(s), max(ts) FROM events GROUP BY grp",
@@ -55,19 +53,17 @@ QUERIES = [
 ]
 
 
-def main() -> None:
-    spark = session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    folder = Path(__file__).parent / ".".join(spark.version.split(".")[:2])
+def record(spark: Any, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
         entries = []
         for sql in QUERIES:
-            root = CatalystPlan.of(spark._jvm, spark.sql(sql)._jdf).root
+            frame = analysed(spark, sql)
+            if frame is None:
+                continue
+            root = CatalystPlan.of(spark._jvm, frame._jdf).root
             entries.append({"sql": sql, "node": dump(next(node for node in root.walk() if node.name == "Aggregate"))})
-        text = re.sub(r'"jvmId": "[^"]+"', '"jvmId": "jvm"', json.dumps(entries, indent=1, ensure_ascii=False))
-        (folder / "aggregates.json").write_text(text + "\n")
-    spark.stop()
+        (folder / "aggregates.json").write_text(stable_text(entries))
 
 
 def dump(node: Node) -> dict[str, Any]:
@@ -90,7 +86,3 @@ def load(entry: Any) -> Any:
         fields = {key: load(value) for key, value in entry["fields"].items()}
         return Node(entry["name"], fields, tuple(map(load, entry.get("children", ()))), place_of(entry["path"]))
     return entry
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Records Catalyst's JSON of single expressions, so that `front/catalyst_expr.py` is tested without a JVM.
 
-    .venv/bin/python -m tests.plans.record_expressions
+`tests/plans/record.py` runs it.
 
 Each group becomes `<version>/expr_<group>.json`: a list of {"sql", "nodes"}, where `nodes` is the optimised expression's
 JSON with the fields that the JSON leaves out filled in by `front/jvm_details.py`. What must come out of them stands in
@@ -10,17 +10,16 @@ JSON with the fields that the JSON leaves out filled in by `front/jvm_details.py
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.plans.analysed import analysed, stable_text
 
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm_details import complete, read_details
-from sundog.java import session
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from sundog.versions import spark_version
 
@@ -106,31 +105,24 @@ GROUPS: dict[str, list[str]] = {
 }  # fmt: skip
 
 
-def main() -> None:
-    spark = session()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    folder = Path(__file__).parent / ".".join(spark.version.split(".")[:2])
+def record(spark: Any, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         pq.write_table(SCHEMA.empty_table(), f"{scratch}/t.parquet")
         spark.read.parquet(scratch).createOrReplaceTempView("t")
         for group, sqls in GROUPS.items():
-            entries = [{"sql": sql, "nodes": _nodes(spark, sql)} for sql in sqls]
-            text = json.dumps(entries, indent=1, ensure_ascii=False)
-            text = re.sub(r'"jvmId": "[^"]+"', '"jvmId": "jvm"', text)
-            (folder / f"expr_{group}.json").write_text(text + "\n")
-    spark.stop()
+            frames = {sql: analysed(spark, f"select {sql} as x, i as unused from t") for sql in sqls}
+            entries = [
+                {"sql": sql, "nodes": _nodes(spark, frame)} for sql, frame in frames.items() if frame is not None
+            ]
+            (folder / f"expr_{group}.json").write_text(stable_text(entries))
 
 
-def _nodes(spark: Any, sql: str) -> list[dict[str, Any]]:
+def _nodes(spark: Any, frame: Any) -> list[dict[str, Any]]:
     """The expression's nodes in pre-order, as `toJSON` writes them, completed."""
-    jplan = spark.sql(f"select {sql} as x, i as unused from t")._jdf.queryExecution().optimizedPlan()
+    jplan = frame._jdf.queryExecution().optimizedPlan()
     root = parse_plan(jplan.toJSON(), spark_version().plan_names)
     complete(root, read_details(spark._jvm, jplan))
     nodes: list[dict[str, Any]] = json.loads(jplan.projectList().apply(0).toJSON())
     for raw, node in zip(nodes, root["projectList"][0].walk(), strict=True):
         raw.update((key, value) for key, value in node.fields.items() if not isinstance(value, Node | tuple))
     return nodes
-
-
-if __name__ == "__main__":
-    main()

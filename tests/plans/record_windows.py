@@ -1,18 +1,15 @@
 """Records Catalyst's JSON of windows of every form, so that `front/shapes/window.py` is tested without a JVM.
 
-.venv/bin/python -m tests.plans.record_windows
+`tests/plans/record.py` runs it.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.plans.record import _jvm_id
-
-from sundog.java import session
+from tests.plans.analysed import analysed, plan_text
 
 COLUMNS = """id, cast(id % 3 as int) k, cast(id as double) d, cast(id as float) f, cast(id as string) s,
     timestamp_seconds(id) ts, cast(timestamp_seconds(id) as timestamp_ntz) tn,
@@ -63,20 +60,16 @@ PARTITIONED = "min(d) OVER (PARTITION BY k, s ORDER BY id DESC, d NULLS LAST ROW
 GROUP_LIMIT = "SELECT * FROM (SELECT id, rank() OVER (ORDER BY d) r FROM t) WHERE r < 5"
 
 
-def main() -> None:
-    spark = session()
-    folder = Path(__file__).parent / ".".join(spark.version.split(".")[:2])
+def record(spark: Any, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         spark.range(20).selectExpr(*_split(COLUMNS)).write.mode("overwrite").parquet(f"{scratch}/t")
         spark.read.parquet(f"{scratch}/t").createOrReplaceTempView("t")
         queries = {name: f"SELECT id, {outputs} FROM t" for name, outputs in WINDOWS.items()}
         queries |= {"partitioned": f"SELECT id, {PARTITIONED} FROM t", "group_limit": GROUP_LIMIT}
         for name, sql in queries.items():
-            nodes: Any = json.loads(spark.sql(sql)._jdf.queryExecution().optimizedPlan().toJSON())
-            (folder / f"window_{name}.json").write_text(
-                json.dumps(nodes, indent=1).replace(_jvm_id(nodes), "jvm") + "\n"
-            )
-    spark.stop()
+            frame = analysed(spark, sql)
+            if frame is not None:
+                (folder / f"window_{name}.json").write_text(plan_text(frame))
 
 
 def _split(columns: str) -> list[str]:
@@ -89,7 +82,3 @@ def _split(columns: str) -> list[str]:
         else:
             parts[-1] += character
     return parts
-
-
-if __name__ == "__main__":
-    main()
