@@ -9,8 +9,8 @@ import pytest
 
 import sundog
 from sundog.front.conf_table import COMPUTED, DECLINES, ONLY_IN, PREFIX, explicit_keys, families, irrelevant, is_known
-from sundog.front.session_conf import registered_keys
 from sundog.query import conf_of
+from tests.oracle.spark_settings import all_settings
 from tests.oracle.tables import events, write_files
 from tests.spark.test_relations import same, settings
 
@@ -25,13 +25,6 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 QUERY = "SELECT grp, count(*), sum(dec), max(ts) FROM confs_events GROUP BY grp"
-
-
-def all_settings(spark: Any) -> dict[str, tuple[str, ...]]:
-    """Settings are registered when the class that declares them is loaded; these two may not be loaded yet."""
-    for name in ("internal.StaticSQLConf", "hive.HiveUtils"):
-        spark._jvm.java.lang.Class.forName(f"org.apache.spark.sql.{name}$")
-    return registered_keys(spark._jvm)
 
 
 def test_every_setting_of_the_running_spark_has_an_answer(spark: Any) -> None:

@@ -1,6 +1,6 @@
 """Does sundog give this Spark's answers, and give them itself? All shapes, types, actions and placements, in a minute.
 
-`make test-sparks` runs this file on every older Spark as well, each in an environment of its own.
+`make test` runs this file on every older Spark as well, each in an environment of its own (`make test-sparks`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 import sundog
+from sundog.front.conf_table import ONLY_IN, PREFIX, is_known
 from sundog.versions import spark_version
 from tests.oracle.plain_spark import plain_spark
+from tests.oracle.spark_settings import all_settings
 from tests.oracle.tables import events, write_files
 
 pytestmark = pytest.mark.spark
@@ -318,6 +320,18 @@ def _outcome(session: Any, frame: Any) -> str:
 def _outcome_of_spark(session: Any, frame: Any) -> str:
     with plain_spark(session):
         return _outcome(session, frame)
+
+
+def test_every_setting_of_this_spark_has_an_answer(session: Any) -> None:
+    registered = all_settings(session)
+    missing = sorted(key for key in registered if key.startswith(PREFIX) and not is_known(key))
+    assert not missing, f"decide about these in front/conf_table.py: {missing}"
+
+
+def test_settings_of_single_versions_say_that_this_one_has_them(session: Any) -> None:
+    registered = all_settings(session)
+    found = {name: versions for name, versions in ONLY_IN.items() if PREFIX + name in registered}
+    assert [name for name, versions in found.items() if spark_version().name not in versions] == []
 
 
 def test_another_session_is_left_alone(session: Any) -> None:

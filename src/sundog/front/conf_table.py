@@ -76,6 +76,7 @@ IRRELEVANT: dict[Why, str] = {
         runCollationTypeCastsBeforeAliasAssignment.enabled runSQLOnFiles selfJoinAutoResolveAmbiguity
         sources.bucketing.enabled sources.default sources.useV1SourceList
         sources.v2.bucketing.allowCompatibleTransforms.enabled
+        sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled
         sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled sources.v2.bucketing.enabled
         sources.v2.bucketing.partiallyClusteredDistribution.enabled sources.v2.bucketing.partition.filter.enabled
         sources.v2.bucketing.partitionKeyOrdering.enabled sources.v2.bucketing.preserveKeyOrderingOnCoalesce.enabled
@@ -107,9 +108,10 @@ IRRELEVANT: dict[Why, str] = {
     """,
     Why.TYPES: """
         geospatial.* udt.* variant.* collation.allowInMapKeys collation.objectLevel.enabled
-        collation.schemaLevel.enabled legacy.interval.enabled legacy.parquet.returnNullStructIfAllFieldsMissing
+        collation.schemaLevel.enabled collation.trim.enabled legacy.interval.enabled legacy.parquet.returnNullStructIfAllFieldsMissing
         parquet.enableNestedColumnVectorizedReader parquet.ignoreVariantAnnotation
         parquet.reader.respectUnknownTypeAnnotation.enabled timeType.enabled timestampNanosTypes.enabled
+        types.framework.enabled
     """,
     Why.FUNCTIONS: """
         chunkBase64String.enabled function.eltOutputAsString function.protobufExtensions.enabled
@@ -164,6 +166,7 @@ IRRELEVANT: dict[Why, str] = {
         execution.arrow.maxRecordsPerOutputBatch execution.arrow.pyspark.enabled
         execution.arrow.pyspark.fallback.enabled execution.arrow.pyspark.selfDestruct.enabled
         execution.arrow.pythonUDF.columnarInput.enabled execution.arrow.sparkr.enabled
+        execution.arrow.transformWithStateInPandas.maxRecordsPerBatch
         execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch
         execution.pandas.convertToArrowArraySafely execution.pandas.inferPandasDictAsMap
         execution.pandas.structHandlingMode execution.pandas.udf.buffer.size execution.pyspark.python
@@ -283,8 +286,13 @@ DECLINES: dict[str, Only] = {
 }
 """Settings of which sundog obeys some values only. A value that is a list must be made of the values named."""
 
-ONLY_IN: dict[str, tuple[str, ...]] = {}
-"""Keys of the table above that not every supported version has, and the versions that have them."""
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "collation.trim.enabled": ("4.0", "4.1"),
+    "execution.arrow.transformWithStateInPandas.maxRecordsPerBatch": ("4.0",),
+    "sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": ("4.0", "4.1", "4.2"),
+    "types.framework.enabled": ("4.2",),
+}
+"""Keys of the table above that the newest version does not have, and the versions that have them."""
 
 
 READ_OPTIONS: dict[str, str] = {
