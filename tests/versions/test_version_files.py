@@ -158,4 +158,5 @@ def test_every_error_of_a_query_has_a_text(version: str) -> None:
 
 def test_java_of_each_version() -> None:
     assert needed_java(VERSIONS["3.5"]) == "Java 8 to 17"
-    assert needed_java(VERSIONS["4.0"]) == "Java 17 or newer"
+    assert needed_java(VERSIONS["4.0"]) == "Java 17 to 23"
+    assert needed_java(VERSIONS["4.2"]) == "Java 17 or newer"

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 class Spark41(Spark42):
     name: ClassVar[str] = "4.1"
 
+    newest_java: ClassVar[int | None] = (
+        23  # 24 took away `Subject.getSubject`, which its Hadoop calls for every file system
+    )
+
     def arrow_schema(self, schema: StructType, large_types: bool = False) -> pa.Schema:
         from pyspark.sql.pandas.types import to_arrow_schema
 
