@@ -1,12 +1,13 @@
 # Every target sets up what it needs in .venv, from the versions in constraints/, on a machine that has Python 3.11 or newer
 # and make. No Java is needed: sundog brings one if there is none. A second run starts at once.
 #
-# .venv has the newest Spark that sundog knows, and .venvs/<version> each older one, which `test-sparks` and `test-matrix` use.
+# .venv has the newest Spark that sundog knows, and .venvs/<version> each older one, for `test`, `test-sparks` and `test-matrix`.
 
 PYTHON ?= python3
 ARGS ?=
 SECONDS ?= 300
 SEED ?= 1
+RECORD ?=
 BIN := .venv/bin
 SPARK := 4.3
 OTHER_SPARKS := 3.5 4.0 4.1 4.2
@@ -28,13 +29,20 @@ help: ## help     this list
 demo: .venv/run.stamp ## demo     see it: three queries on plain Spark and on sundog, answers compared (a few minutes)
 	$(BIN)/sundog demo $(ARGS)
 
-test: .venv/dev.stamp ## test     run all tests, with a real Spark, in two processes
+test: .venv/dev.stamp $(if $(ARGS),,$(OTHER_SPARKS:%=.venvs/%/stamp)) ## test     run all tests, with a real Spark, in two processes; then test-sparks, unless ARGS chooses tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory test-sparks)
 
-test-sparks: $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-sparks  run every shape, type, action and placement on the older Sparks (a minute each)
-	@for spark in $(OTHER_SPARKS); do \
-	  echo "== Spark $$spark"; .venvs/$$spark/bin/python -m pytest tests/versions $(ARGS) || exit 1; \
-	done
+test-sparks: $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-sparks  run every shape, type, action and placement on the older Sparks, two at a time (four minutes)
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(OTHER_SPARKS:%=test-spark-%)
+
+# The output of one is kept until it has ended, and is shown if it failed. Short runs gain by the JVM's quick compiler alone.
+test-spark-%: .venvs/%/stamp
+	@mkdir -p build
+	@if SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" \
+	  .venvs/$*/bin/python -m pytest tests/versions $(if $(RECORD),-p tests.versions.record) $(ARGS) > build/test-spark-$*.txt 2>&1; \
+	then echo "Spark $*: $$(tail -n 1 build/test-spark-$*.txt)"; \
+	else cat build/test-spark-$*.txt; echo "Spark $*: tests/versions failed" >&2; exit 1; fi
 
 test-matrix: .venv/dev.stamp $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-matrix  run all tests on every Spark that sundog knows (hours; before a release)
 	@failed=; for spark in $(OTHER_SPARKS); do \

@@ -15,7 +15,7 @@ settings.load_profile("sundog")
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from sundog.java import session
 
     spark = session(
@@ -25,6 +25,7 @@ def spark() -> Iterator[Any]:
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.session.timeZone": "UTC",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),  # several processes test at once
             "spark.sundog.onInternalError": "raise",  # so that no bug of ours hides behind a fallback
         },
     )
