@@ -58,6 +58,7 @@ LAYERS = {
         "front.shapes",
         "plan",
         "operators.base",
+        "versions.tested",
         packages="pyarrow jinja2 markupsafe",
     ),
 }

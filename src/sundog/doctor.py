@@ -19,10 +19,11 @@ from typing import Any
 
 from sundog.config import OPTIONS
 from sundog.errors import EnvironmentProblem
-from sundog.java import default_driver_memory, ensure_java, session
+from sundog.java import default_driver_memory, ensure_java, major_version, session
 from sundog.kernels.user_cache import user_cache
 from sundog.machine import usable_cores, usable_memory_bytes
 from sundog.versions import VERSIONS, short_name
+from sundog.versions.tested import tested
 
 OLDEST_PYTHON = (3, 10)
 _LITTLE_MEMORY = 3 << 30
@@ -53,6 +54,7 @@ def examine(with_executors: bool = True, master: str = "local[2]") -> Iterator[F
         python,
         java,
         spark_package,
+        tested_together,
         packages,
         spark_environment,
         cache_folder,
@@ -111,6 +113,25 @@ def spark_package() -> Iterator[Finding]:
         yield Finding("pyspark", State.WRONG, version, advice)
     else:
         yield Finding("pyspark", State.OK, version)
+
+
+def tested_together() -> Iterator[Finding]:
+    """Whether the tests passed with this Spark, Python and Java. Another combination may be as good: nobody has looked."""
+    try:
+        spark, java_version = short_name(metadata.version("pyspark")), str(major_version(ensure_java().version))
+    except (metadata.PackageNotFoundError, EnvironmentProblem):
+        return  # said already
+    known = [each for each in tested() if short_name(each.spark) == spark]
+    here = f"Spark {spark}, Python {_python_name()} and Java {java_version}"
+    if any((each.python, each.java) == (_python_name(), java_version) for each in known):
+        yield Finding("tested", State.OK, here)
+    else:
+        pairs = ", ".join(f"Python {each.python} and Java {each.java}" for each in known)
+        yield Finding("tested", State.OK, f"not {here}, but Spark {spark} with {pairs or 'none'}")
+
+
+def _python_name() -> str:
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def packages() -> Iterator[Finding]:

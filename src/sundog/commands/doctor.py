@@ -8,6 +8,7 @@ import typer
 
 from sundog.commands.output import AsJson, err, out, print_json, print_table
 from sundog.doctor import Finding, State, examine, settings
+from sundog.versions.tested import tested
 
 _MARKS = {State.OK: "[green]ok[/]", State.WARNING: "[yellow]warning[/]", State.WRONG: "[red]wrong[/]"}
 
@@ -41,8 +42,17 @@ def doctor(
                 _print(finding)
     wrong = [finding for finding in findings if finding.state is State.WRONG]
     if as_json:
-        print_json({"ok": not wrong, "findings": [each.as_dict() for each in findings], "settings": settings()})
+        print_json(
+            {
+                "ok": not wrong,
+                "findings": [each.as_dict() for each in findings],
+                "tested": [each.as_dict() for each in tested()],
+                "settings": settings(),
+            }
+        )
     else:
+        out().print()
+        print_table("Tested together", [each.as_dict() for each in tested()])
         if with_settings:
             print_table("Settings", settings())
         out().print(f"\n[bold red]{len(wrong)} wrong[/]" if wrong else "\n[bold green]All is well.[/]")

