@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import sundog
 from sundog.java import ensure_java
 
-ROWS = 20_000
+ROWS = 4_000
 PARTS = [
     *("shapes", "actions", "dataframes", "functions", "errors", "settings", "declined", "explains", "sessions"),
     *("interrupts", "disabled"),
@@ -49,7 +49,7 @@ def write_events(folder: Path) -> str:
     table = pa.table(
         {
             "id": pa.array(random.permutation(ROWS)),
-            "g": pa.array(random.integers(0, 500, ROWS)),
+            "g": pa.array(random.integers(0, 300, ROWS)),
             "n": pa.array(random.integers(-100, 100, ROWS).astype("int32")),
             "d": pa.array([None if i % 7 == 0 else i for i in range(ROWS)], pa.decimal128(12, 2)),
             "at": pa.array(random.integers(0, 1 << 50, ROWS), pa.timestamp("us", "UTC")),
@@ -61,7 +61,7 @@ def write_events(folder: Path) -> str:
             "f": pa.array(random.random(ROWS)),
         }
     )
-    pq.write_table(table, path, row_group_size=2_000)
+    pq.write_table(table, path, row_group_size=500)
     return path
 
 

@@ -238,14 +238,19 @@ class _Request:
         _running[self.operation] = self.client._session_id, frozenset(self.client.get_tags())
         try:
             with self.near.as_classic(), _tagged(self.near.classic.sparkContext, _tag_of(self.operation)):
-                return run_action(action)
-        except Exception as error:
-            raised = to_connect_error(error)
-            if raised is error:
-                raise
-            raise raised from error
+                return _raising_as_connect(action)
         finally:
             del _running[self.operation]
+
+
+def _raising_as_connect(action: Action[Any]) -> Any:
+    try:
+        return run_action(action)
+    except Exception as error:
+        raised = to_connect_error(error, any(reason.code is Code.CANCELLED for reason in last_run().reasons))
+        if raised is error:
+            raise
+        raise raised from error
 
 
 def sent_schema(session: SparkSession, schema: StructType) -> pa.Schema:
@@ -327,21 +332,21 @@ def _interrupting(means: Callable[[str, frozenset[str], str], bool]) -> Callable
     return wrapped
 
 
-def to_connect_error(error: Exception) -> Exception:
+def to_connect_error(error: Exception, cancelled: bool = False) -> Exception:
     """An error of a classic session as Connect raises it; one of sundog's own, or of Connect's, as it is."""
     from pyspark.errors.exceptions import connect
 
     if isinstance(error, connect.SparkConnectException | SundogError):
         return error
-    if any(reason.code is Code.CANCELLED for reason in last_run().reasons):
-        cancelled: Exception = connect.UnknownException(
+    if cancelled:
+        ended: Exception = connect.UnknownException(
             "[OPERATION_CANCELED] Operation has been canceled. SQLSTATE: HY008",
             reason="org.apache.spark.SparkSQLException",
             errorClass="OPERATION_CANCELED",
             messageParameters={},
             sql_state="HY008",
         )
-        return cancelled
+        return ended
     if not isinstance(error, PySparkException):
         return error
     kind = getattr(connect, type(error).__name__, connect.SparkConnectGrpcException)
