@@ -176,7 +176,7 @@ def _arrow_options(rng: Random, data: Data) -> dict[str, Any]:
 
 def _encodings(column: Column) -> tuple[str, ...]:
     if column.family in _DELTA or column.dtype == "interval day to second":
-        return ("PLAIN", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT")
+        return ("PLAIN", "DELTA_BINARY_PACKED")
     if column.family in ("string", "binary"):
         return ("PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY")
     if column.family in ("float", "double"):

@@ -85,3 +85,27 @@ def test_strings_that_are_no_valid_utf8_come_as_spark_gives_them(both: Both, act
     cells = pa.array([b"ab\xc3", b"\xff", b"ok"], pa.binary()).cast(pa.string(), safe=False)
     both.write(pa.table({"id": [1, 2, 3], "s": cells}))
     both.check("SELECT s, id FROM t ORDER BY id LIMIT 10", action=action)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "brotli"},
+        {"use_dictionary": False, "column_encoding": {"d": "BYTE_STREAM_SPLIT"}},
+        {"use_dictionary": False, "column_encoding": {"n": "BYTE_STREAM_SPLIT"}},
+    ],
+)
+@pytest.mark.parametrize("mode", ["EXCEPTION", "CORRECTED"])
+def test_a_file_that_only_arrow_reads_ends_as_on_spark(both: Both, options: dict[str, Any], mode: str) -> None:
+    """Spark has no BROTLI, and reads dates in BYTE_STREAM_SPLIT only where none may be of the old calendar."""
+    both.write(pa.table({"n": [1, 2, None], "d": [dt.date(2020, 1, 1), None, dt.date(2021, 1, 1)]}), **options)
+    confs = {"spark.sql.parquet.datetimeRebaseModeInRead": mode}
+    both.check("SELECT n, count(d), max(d) FROM t GROUP BY n", confs)
+
+
+@pytest.mark.parametrize("order", ["DESC NULLS FIRST", "ASC NULLS FIRST", "DESC NULLS LAST"])
+def test_rows_are_cut_at_the_least_key_there_is(both: Both, order: str) -> None:
+    keys = [None, (1 << 63) - 1, -(1 << 63)] * 500
+    both.write(pa.table({"k": pa.array(keys, pa.int64()), "id": range(1500)}), row_group_size=100)
+    frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND 10 FOLLOWING"
+    both.check(f"SELECT id, k, sum(id) OVER (ORDER BY k {order}, id {frame}) w FROM t")

@@ -88,7 +88,7 @@ def test_dictionaries_stay_and_mixtures_become_views(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"compression": "brotli"}, {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}]
+    "options", [{"compression": "lz4"}, {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}]
 )
 def test_what_is_unusual_is_left_to_arrow(tmp_path, options):
     path = write_file(tmp_path / "a.parquet", [pa.table({"s": ["a", "b"] * 50})], **options)

@@ -32,9 +32,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sundog.parquet.file_metadata import CODECS
 from sundog.parquet.file_statistics import Leaf
 from sundog.parquet.footer import Footer
 from sundog.parquet.problems import FileSchemaProblem, TooLargeForOneArray
@@ -48,6 +50,9 @@ _LEGACY_INT96 = b"org.apache.spark.legacyINT96"
 FIRST_GREGORIAN_DAY = -141427  # 1582-10-15
 FIRST_COMMON_MICROSECOND = -2208988800 * 1_000_000  # 1900-01-01T00:00:00Z: from here on no zone ever differed
 _MICROS_PER_DAY = 86_400_000_000
+
+_BYTE_STREAM_SPLIT = 1 << 9  # among the bits of a chunk's encodings
+_CODECS_WITHOUT_READER = [CODECS.index("LZO"), CODECS.index("BROTLI")]
 
 
 class Reading(Enum):
@@ -101,6 +106,7 @@ def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> Column
     index = _find(footer, column.file_name, options.case_sensitive)
     if index is None:
         return ColumnSource(column.name, column.dtype, -1, Reading.MISSING, default=column.default)
+    _check_stored(footer, index, column.file_name)
     leaf = footer.leaf(index)
     if leaf.logical_type in ("UNKNOWN", "NULL"):
         return ColumnSource(column.name, column.dtype, -1, Reading.MISSING)
@@ -119,6 +125,14 @@ def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> Column
     earliest = _earliest_safe(footer, leaf, column.dtype, options)
     bits = {"INT32": 32, "INT64": 64}.get(leaf.physical_type, 0)
     return ColumnSource(column.name, column.dtype, index, reading, bits, max(leaf.scale, 0), earliest)
+
+
+def _check_stored(footer: Footer, index: int, name: str) -> None:
+    """Refuse what Arrow reads and Spark does not, or not in each of its versions: the error is Spark's to raise."""
+    if (footer.values.encodings[:, index] & _BYTE_STREAM_SPLIT).any():
+        raise FileSchemaProblem(footer.path, f"column {name} is in the encoding BYTE_STREAM_SPLIT")
+    if np.isin(footer.values.codecs[:, index], _CODECS_WITHOUT_READER).any():
+        raise FileSchemaProblem(footer.path, f"column {name} is compressed by a codec that Spark does not bring")
 
 
 def _find(footer: Footer, name: str, case_sensitive: bool) -> int | None:

@@ -185,3 +185,17 @@ def test_a_summary_holds_nothing_but_what_it_tells():
     summarized = SummarizeRange(table.schema, (before,), (LONG,))
     (batch,) = summarized.run(iter(table.to_batches()), TaskContext())
     assert batch.nbytes < 10_000
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("frames", [[], [range_frame(-1, 1)]])
+def test_ranges_are_cut_at_the_ends_of_the_type(descending, frames):
+    """A cut at the least word leaves NULLs alone in the first range."""
+    order = (SortKey(column("k0", pa.int64()), descending=descending, nulls_first=True),)
+    keys = [None] * 9 + [INT64_MIN] * 9 + [INT64_MAX] * 9
+    ranges = cut_ranges(sample_of(pa.table({"k0": pa.array(keys, pa.int64())}), order), order, frames, 3)
+    assert sorted(~cut if descending else cut for cut in ranges.cuts) == [INT64_MIN, INT64_MAX]
+    routes = ranges.routes([pa.array(keys, pa.int64())])
+    assert sorted(np.bincount(routes.owners).tolist()) == [9, 9, 9]
+    assert (routes.firsts <= routes.owners).all()
+    assert (routes.owners <= routes.lasts).all()

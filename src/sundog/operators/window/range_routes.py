@@ -61,8 +61,9 @@ class WordRanges:
         key = RangeKey(order_by[0].expr.dtype, order_by[0].descending)
         lows, highs = [INT64_MIN], []
         for cut in cuts:
+            before = max(cut - 1, INT64_MIN)  # before the least word there are NULLs only
             lows.append(min([cut, *(_lowest(key, cut, frame) for frame in frames)]))
-            highs.append(max([cut - 1, *(_highest(key, cut - 1, frame) for frame in frames)]))
+            highs.append(max([before, *(_highest(key, before, frame) for frame in frames)]))
         highs.append(INT64_MAX)
         # Months can move a later key to before where an earlier one went; widening keeps the bounds in order.
         lows = np.minimum.accumulate(np.array(lows, np.int64)[::-1])[::-1].tolist()
