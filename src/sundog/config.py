@@ -117,6 +117,14 @@ def format_bytes(size: int) -> str:
     return f"{size // factor}{unit}" if size else "0b"
 
 
+def _parse_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if any("*" in name[:-1] for name in names):
+        raise ValueError(text)
+    return names
+
+
+_NAMES = Kind("names separated by commas; `*` at the end of one stands for any ending", _parse_names)
 _BOOLEAN_WORDS = _one_of("true", "false")
 _BOOLEAN = Kind("true or false", _parse_boolean)
 _BOOLEAN_OR_AUTO = Kind("true, false or auto", _parse_boolean_or_auto)
@@ -168,6 +176,14 @@ class Settings:
         _one_of("own", "arrow"),
         "own",
         "Who decodes Parquet pages. `own`: sundog's kernels where they can, Arrow for the rest. `arrow`: Arrow always.",
+        Category.GENERAL,
+    )
+    trusted_settings: tuple[str, ...] = _option(
+        "trustedSettings",
+        _NAMES,
+        "",
+        "Settings of your platform that change no answer. A query under a `spark.sql.*` setting that sundog does not know "
+        "stays on Spark, unless it is named here: `spark.sql.emr.*, spark.sql.house.style`.",
         Category.GENERAL,
     )
     topk_enabled: bool = _option(

@@ -78,7 +78,7 @@ def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings
     try:
         if frame.isStreaming:
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
-        conf.check()
+        conf.check(settings.trusted_settings)
         catalyst = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf)
         if collected:
             catalyst.listings = held_listings(frame._jdf)

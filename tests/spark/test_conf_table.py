@@ -47,7 +47,7 @@ def test_no_setting_has_two_answers() -> None:
 
 
 def test_spark_itself_declines_nothing_by_default(spark: Any) -> None:
-    conf_of(spark.newSession()).check()
+    conf_of(spark.newSession()).check(())
 
 
 DECLINED = {
@@ -68,6 +68,14 @@ def test_a_declined_value_leaves_the_query_to_spark_and_says_so(session: Any, ke
         assert any(reason.startswith("SETTING") and key in reason for reason in sundog.last_run().fallback_reasons)
     session.sql(QUERY).collect()
     assert sundog.last_run().accelerated
+
+
+@pytest.mark.parametrize(
+    "trusted", ["spark.sql.house.style", "spark.other, spark.sql.hou*", "spark.sql.house", "spark.sql.ansi.*"]
+)
+def test_settings_of_a_platform_that_the_user_trusts_are_no_obstacle(session: Any, trusted: str) -> None:
+    with settings(session, {"spark.sql.house.style": "gothic", "spark.sundog.trustedSettings": trusted}):
+        same(session, lambda: session.sql(QUERY), accelerated="hou" in trusted and not trusted.endswith("house"))
 
 
 HARMLESS = {
@@ -95,10 +103,10 @@ def test_an_extension_that_is_not_known_leaves_the_query_to_spark(session: Any, 
     conf = conf_of(session)
     conf.effective["spark.sql.extensions"] = delta if known else f"{delta}, com.example.MyExtension"
     if known:
-        conf.check()
+        conf.check(())
     else:
         with pytest.raises(sundog.support.Declined, match=r"com\.example"):
-            conf.check()
+            conf.check(())
 
 
 @pytest.fixture

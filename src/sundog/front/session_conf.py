@@ -8,6 +8,7 @@ come in one call: one call for each key took 3 ms together. Which keys there are
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from sundog.front.large_text import json_of
 from sundog.support import Code, Declined, Reason
 from sundog.versions import spark_version
 
+_TRUSTED_KEY = "spark.sundog.trustedSettings"
 _SQL_CONF = "org.apache.spark.sql.internal.SQLConf"
 _STRING = "java.lang.String"
 _WATCHED = frozenset(watched_keys())
@@ -50,8 +52,11 @@ class SessionConf:
             unknown=tuple(key for key in unknown if not is_known(key)),
         )
 
-    def check(self) -> None:
-        """Decline where a setting changes a meaning in a way that sundog does not implement, with all reasons."""
+    def check(self, trusted: Collection[str]) -> None:
+        """Decline where a setting changes a meaning in a way that sundog does not implement, with all reasons.
+
+        `trusted`: settings that sundog need not know, by name or by how they begin (`spark.sql.emr.*`).
+        """
         reasons = [
             Reason(Code.SETTING, f"{PREFIX}{name} is {self.text(PREFIX + name) or 'unset'}: {only.doc}")
             for name, only in DECLINES.items()
@@ -59,7 +64,13 @@ class SessionConf:
             and PREFIX + name not in spark_version().confs_of_the_optimizer
             and not allows(only, self.text(PREFIX + name))
         ]
-        reasons += [Reason(Code.SETTING, f"{key} is set, a setting that sundog does not know") for key in self.unknown]
+        reasons += [
+            Reason(
+                Code.SETTING, f"{key} is set, which sundog does not know; if no answer depends on it: {_TRUSTED_KEY}"
+            )
+            for key in self.unknown
+            if not _is_named(key, trusted)
+        ]
         if reasons:
             raise Declined(*reasons)
 
@@ -77,6 +88,10 @@ class SessionConf:
 
     def flag(self, key: str) -> bool:
         return self.text(key).strip().lower() == "true"
+
+
+def _is_named(key: str, names: Collection[str]) -> bool:
+    return any(key.startswith(name[:-1]) if name.endswith("*") else key == name for name in names)
 
 
 def keys_set(jvm: Any, jconf: Any) -> list[str]:
