@@ -41,7 +41,10 @@ def give_frames_to_arrow() -> None:
     from sundog.versions import spark_version
 
     def to_arrow(self: Any) -> pa.Table:
-        return pa.Table.from_batches(self._collect_as_arrow(), spark_version().arrow_schema(self.schema))
+        schema = spark_version().arrow_schema(self.schema)
+        batches = self._collect_as_arrow()
+        # Its batches carry the zone of the session, those of `toArrow` carry UTC.
+        return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
     if not hasattr(DataFrame, "toArrow"):
         DataFrame.toArrow = to_arrow

@@ -73,7 +73,8 @@ def test_files_of_the_hybrid_calendar_are_written_on_as_spark_does(both: Both, a
     days = pa.table({"d": pa.array([dt.date(1500, 1, 1), dt.date(2024, 1, 1), None], pa.date32())})
     both.write(days)
     with set_confs(both.plain, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
-        both.plain.read.parquet(str(both.folder / "t")).write.mode("append").parquet(str(both.folder / "legacy"))
+        read = both.plain.read.option("datetimeRebaseMode", "CORRECTED")  # the default since 4.0
+        read.parquet(str(both.folder / "t")).write.mode("append").parquet(str(both.folder / "legacy"))
     (both.folder / "t").rename(both.folder / "old")
     (both.folder / "legacy").rename(both.folder / "t")
     both.check("SELECT d, count(*) AS n FROM t GROUP BY d", action=action)

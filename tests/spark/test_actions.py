@@ -11,6 +11,8 @@ import pytest
 
 import sundog
 from sundog.runtime.progress import ProgressSink
+from sundog.versions import spark_version
+from tests.oracle.needs import needs_ansi_by_default, needs_write_commands
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -72,6 +74,7 @@ def test_show_prints_what_spark_prints(session: Any, sql: str, capsys: pytest.Ca
         assert ours == capsys.readouterr().out
 
 
+@needs_write_commands
 @pytest.mark.parametrize("sql", [WHOLE, SUBTREE], ids=["whole", "subtree"])
 def test_writes_hold_the_same_rows(session: Any, sql: str, tmp_path: Path) -> None:
     session.sql(sql).write.mode("overwrite").option("compression", "zstd").parquet(str(tmp_path / "ours"))
@@ -85,6 +88,7 @@ def test_writes_hold_the_same_rows(session: Any, sql: str, tmp_path: Path) -> No
         assert session.read.json(str(tmp_path / "json")).count() == len(theirs)
 
 
+@needs_write_commands
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_a_result_is_sorted_where_it_goes(session: Any, placement: str, tmp_path: Path) -> None:
     """Rows that come to the driver are sorted there; Spark sorts those that are written, and what lies below a join."""
@@ -114,6 +118,7 @@ def test_save_modes_still_protect_existing_data(session: Any, tmp_path: Path) ->
     assert session.read.parquet(str(tmp_path / "out")).count() == 40
 
 
+@needs_write_commands
 def test_tables_written_by_sql_and_by_writers(session: Any) -> None:
     try:
         session.sql(f"CREATE TABLE made USING parquet AS {WHOLE}")
@@ -207,16 +212,16 @@ def test_other_sessions_are_left_alone(session: Any) -> None:
 
 
 def test_enable_is_idempotent_and_disable_restores(session: Any) -> None:
-    from pyspark.sql.classic.dataframe import DataFrame
-
-    patched = DataFrame.collect
+    frame_class = spark_version().frame_class()
+    patched = frame_class.collect
     sundog.enable(session)
-    assert DataFrame.collect is patched
+    assert frame_class.collect is patched
     sundog.disable(session)
-    assert DataFrame.collect is not patched
+    assert frame_class.collect is not patched
     sundog.enable(session)
 
 
+@needs_ansi_by_default
 def test_an_action_that_raises_renews_the_run(session: Any) -> None:
     from pyspark.errors import ArithmeticException
 

@@ -11,6 +11,8 @@ import pytest
 
 import sundog
 from sundog.actions import failures
+from sundog.versions import spark_version
+from tests.oracle.needs import needs_ansi_by_default, needs_write_commands
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -168,6 +170,7 @@ def test_raise_raises_a_bug(session: Any, step: str, error: type[Exception], mon
     assert sundog.last_run().internal_error
 
 
+@needs_ansi_by_default
 @pytest.mark.parametrize("sql", [FAILING, "SELECT 1 / 0 FROM events ORDER BY id LIMIT 3"], ids=["row", "constant"])
 def test_an_error_of_the_query_is_sparks_and_no_bug(session: Any, sql: str) -> None:
     from pyspark.errors import ArithmeticException
@@ -289,7 +292,7 @@ def outcome(session: Any, sql: str) -> Any:
     try:
         session.sql(sql)
     except PySparkException as error:
-        return type(error), error.getCondition()
+        return type(error), spark_version().condition_of(error)
     return None
 
 
@@ -323,6 +326,7 @@ def test_partition_specs_are_sparks(session: Any, placement: str) -> None:
         session.sql("DROP TABLE parts")
 
 
+@needs_ansi_by_default
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 @pytest.mark.parametrize(
     "sql", ["INSERT INTO kept {}", "CREATE TABLE made USING parquet AS {}"], ids=["insert", "ctas"]
@@ -352,6 +356,7 @@ def test_if_not_exists_does_not_run_the_query(
     assert rows_of(session, "kept") == [(1, 10), (2, 20)]
 
 
+@needs_write_commands
 @pytest.mark.parametrize("step", ["matching", "executing"])
 @pytest.mark.usefixtures("falls_back")
 def test_a_bug_before_a_write_leaves_it_to_spark(
@@ -368,6 +373,7 @@ def test_a_bug_before_a_write_leaves_it_to_spark(
     assert session.read.parquet(str(tmp_path / "out")).count() == 5
 
 
+@needs_ansi_by_default
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_an_error_while_rows_are_handed_out_is_of_sparks_class(session: Any, placement: str) -> None:
     from pyspark.errors import ArithmeticException, PythonException
