@@ -14,6 +14,7 @@ and would end the process.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import OrderedDict
@@ -122,16 +123,17 @@ class Footer:
         if found is None:
             column = self.metadata.schema.column(index)
             logical = column.logical_type
-            details = logical.to_json() if logical.type in ("INT", "TIMESTAMP") else ""
+            # Parsed, not searched: pyarrow before 26 writes this JSON with spaces.
+            details = json.loads(logical.to_json()) if logical.type in ("INT", "TIMESTAMP") else {}
             found = Leaf(
                 index=index,
                 name=column.name,
                 physical_type=column.physical_type,
                 logical_type=logical.type,
-                bit_width=next((bits for bits in (8, 16, 32, 64) if f'"bitWidth":{bits},' in details), 0),
-                signed='"isSigned":true' in details,
-                time_unit=next((u for u in ("milli", "micro", "nano") if f'"{u}seconds"' in details), ""),
-                adjusted_to_utc='"isAdjustedToUTC":true' in details,
+                bit_width=details.get("bitWidth", 0),
+                signed=details.get("isSigned") is True,
+                time_unit=details.get("timeUnit", "").removesuffix("seconds"),
+                adjusted_to_utc=details.get("isAdjustedToUTC") is True,
                 precision=column.precision,
                 scale=column.scale,
             )

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import TimeoutError as StillRunning
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -127,7 +128,7 @@ def _error_of(future: Future[T], watch: CancelWatch) -> BaseException | None:
     while True:
         try:
             return future.exception(POLL_SECONDS)
-        except TimeoutError:
+        except StillRunning:  # the built-in TimeoutError only since Python 3.11
             watch.check()
 
 
