@@ -204,3 +204,18 @@ def test_clear_forgets(path):
     first = read_footer(data_file(path), ())
     FOOTERS.clear()
     assert read_footer(data_file(path), ()) is not first
+
+
+def test_annotations_of_integers_and_timestamps(tmp_path):
+    """By value, whatever text this pyarrow writes them in."""
+    types = [pa.int8(), pa.uint16(), pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("ms"), pa.timestamp("ns")]
+    table = pa.table({str(i): pa.array([None], dtype) for i, dtype in enumerate(types)})
+    footer = read_footer(data_file(write_file(tmp_path / "a.parquet", [table])), ())
+    assert footer is not None
+    leaves = [footer.leaf(index) for index in range(len(types))]
+    assert [(leaf.bit_width, leaf.signed) for leaf in leaves[:3]] == [(8, True), (16, False), (0, False)]
+    assert [(leaf.time_unit, leaf.adjusted_to_utc) for leaf in leaves[3:]] == [
+        ("micro", True),
+        ("milli", False),
+        ("nano", False),
+    ]
