@@ -103,6 +103,8 @@ class FileLayout:
         source = self.by_name[name]
         if isinstance(source, PartitionColumn) and is_text(source.dtype):
             return len(self.file.partition_values[source.index] or "") + _BYTES_OF_A_LENGTH
+        if pa.types.is_nested(source.dtype):
+            return _BYTES_OF_A_LENGTH
         return _BYTES_OF_A_VIEW if is_text(source.dtype) else (int(source.dtype.bit_width) + 7) // 8
 
 
