@@ -103,7 +103,8 @@ def _simpler_settings(case: Case) -> Iterator[Case]:
 
 def _fewer_columns(case: Case) -> Iterator[Case]:
     for column in case.data.columns:
-        if column.name != "id" and column.name not in case.query.sql and case.layout.defaults is None:
+        kept = ("id", *case.layout.partition_by)
+        if column.name not in kept and column.name not in case.query.sql and case.layout.defaults is None:
             yield replace(case, data=case.data.drop(column.name))
 
 

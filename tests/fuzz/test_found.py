@@ -110,3 +110,19 @@ def test_rows_are_cut_at_the_least_key_there_is(both: Both, order: str) -> None:
     both.write(pa.table({"k": pa.array(keys, pa.int64()), "id": range(1500)}), row_group_size=100)
     frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND 10 FOLLOWING"
     both.check(f"SELECT id, k, sum(id) OVER (ORDER BY k {order}, id {frame}) w FROM t")
+
+
+def test_a_partition_column_of_nulls_only_has_no_type(both: Both) -> None:
+    folder = both.folder / "t" / "p=__HIVE_DEFAULT_PARTITION__"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": range(10)}), folder / "part-0.parquet")
+    both.check("SELECT p, id, count(p) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) w FROM t")
+    both.check("SELECT p, count(*), max(id) FROM t GROUP BY p")
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_strings_that_deltas_make_small_are_no_dictionary(both: Both, encoding: str) -> None:
+    texts = pa.table({"s": ["aaaaaaaa"] * 500 + [""] * 500, "id": range(1000)})
+    both.write(texts, use_dictionary=False, column_encoding={"s": encoding})
+    both.check("SELECT s, count(*), max(id) FROM t GROUP BY s")
+    assert sundog.last_run().accelerated

@@ -33,6 +33,7 @@ from sundog.parquet.text_pages import read_text
 
 PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
 _SMALL_PIECE_ROWS = 65_536
+_DELTA_ENCODINGS = 0b1110_0000  # DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY
 _BYTES_OF_A_LENGTH = 4
 _BYTES_OF_A_VIEW = 16
 
@@ -78,6 +79,8 @@ class FileLayout:
         leaf = self.footer.leaf(source.leaf)
         if leaf.physical_type != "BYTE_ARRAY" or not is_text(source.dtype):
             return False
+        if self.footer.chunk(row_group, source.leaf).encodings & _DELTA_ENCODINGS:
+            return False  # small as well, but no dictionary
         _, uncompressed = self.footer.chunk_size(row_group, source.leaf)
         return uncompressed < _BYTES_OF_A_LENGTH * int(self.footer.row_counts[row_group])
 
@@ -103,8 +106,8 @@ class FileLayout:
         source = self.by_name[name]
         if isinstance(source, PartitionColumn) and is_text(source.dtype):
             return len(self.file.partition_values[source.index] or "") + _BYTES_OF_A_LENGTH
-        if pa.types.is_nested(source.dtype):
-            return _BYTES_OF_A_LENGTH
+        if pa.types.is_null(source.dtype):  # a partition column of NULLs only
+            return 0
         return _BYTES_OF_A_VIEW if is_text(source.dtype) else (int(source.dtype.bit_width) + 7) // 8
 
 
