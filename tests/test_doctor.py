@@ -13,7 +13,7 @@ from sundog import doctor
 from sundog.doctor import Finding, State, examine, judge_executor, satisfies
 from sundog.errors import EnvironmentProblem
 from sundog.java import JavaInfo
-from sundog.versions.tested import Tested
+from sundog.versions.tested import Environment
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +56,13 @@ def test_an_environment_that_was_tested_and_one_that_was_not(monkeypatch: pytest
     monkeypatch.setattr(metadata, "version", lambda name: "4.1.4")
     monkeypatch.setattr(doctor, "ensure_java", lambda: JavaInfo(Path("/java"), "21.0.8", "PATH"))
     here = doctor._python_name()
-    monkeypatch.setattr(doctor, "tested", lambda: (Tested("4.1.2", here, "21"), Tested("4.0.1", here, "17")))
+    monkeypatch.setattr(
+        doctor, "environments", lambda: (Environment("4.1.2", here, "21"), Environment("4.0.1", here, "17"))
+    )
     assert only(doctor.tested_together()).seen == f"Spark 4.1, Python {here} and Java 21"
-    monkeypatch.setattr(doctor, "tested", lambda: (Tested("4.1.2", "3.9", "17"), Tested("4.0.1", here, "21")))
+    monkeypatch.setattr(
+        doctor, "environments", lambda: (Environment("4.1.2", "3.9", "17"), Environment("4.0.1", here, "21"))
+    )
     assert "but Spark 4.1 with Python 3.9 and Java 17" in only(doctor.tested_together()).seen
 
 

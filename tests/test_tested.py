@@ -6,26 +6,26 @@ from pathlib import Path
 
 from sundog.report.reference_docs import pages
 from sundog.versions import VERSIONS, short_name
-from sundog.versions.tested import Tested, add, read, tested
+from sundog.versions.tested import Environment, add, environments, read
 
 
 def test_every_version_of_spark_was_tested_somewhere() -> None:
-    assert {short_name(each.spark) for each in tested()} == set(VERSIONS)
+    assert {short_name(each.spark) for each in environments()} == set(VERSIONS)
 
 
 def test_the_page_on_compatibility_shows_every_environment() -> None:
     page = pages()["../compatibility.md"]
-    assert [each for each in tested() if f"| {each.spark} | {each.python} | {each.java} |" not in page] == []
+    assert [each for each in environments() if f"| {each.spark} | {each.python} | {each.java} |" not in page] == []
 
 
 def test_an_environment_is_written_down_once_and_in_order(tmp_path: Path) -> None:
-    add(tmp_path, "4.1", Tested("4.1.9", "3.11", "21"))
-    add(tmp_path, "4.1", Tested("4.1.9", "3.9", "17"))
-    add(tmp_path, "4.1", Tested("4.1.10", "3.11", "21"))
-    add(tmp_path, "4.1", Tested("4.1.10", "3.11", "17"))
+    add(tmp_path, "4.1", Environment("4.1.9", "3.11", "21"))
+    add(tmp_path, "4.1", Environment("4.1.9", "3.9", "17"))
+    add(tmp_path, "4.1", Environment("4.1.10", "3.11", "21"))
+    add(tmp_path, "4.1", Environment("4.1.10", "3.11", "17"))
     assert read(tmp_path / "tested_4.1.json") == [
-        Tested("4.1.9", "3.9", "17"),
-        Tested("4.1.10", "3.11", "17"),
-        Tested("4.1.10", "3.11", "21"),
+        Environment("4.1.9", "3.9", "17"),
+        Environment("4.1.10", "3.11", "17"),
+        Environment("4.1.10", "3.11", "21"),
     ]
     assert read(tmp_path / "tested_4.0.json") == []

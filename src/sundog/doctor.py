@@ -23,7 +23,7 @@ from sundog.java import default_driver_memory, ensure_java, major_version, sessi
 from sundog.kernels.user_cache import user_cache
 from sundog.machine import usable_cores, usable_memory_bytes
 from sundog.versions import VERSIONS, short_name
-from sundog.versions.tested import tested
+from sundog.versions.tested import environments
 
 OLDEST_PYTHON = (3, 10)
 _LITTLE_MEMORY = 3 << 30
@@ -121,7 +121,7 @@ def tested_together() -> Iterator[Finding]:
         spark, java_version = short_name(metadata.version("pyspark")), str(major_version(ensure_java().version))
     except (metadata.PackageNotFoundError, EnvironmentProblem):
         return  # said already
-    known = [each for each in tested() if short_name(each.spark) == spark]
+    known = [each for each in environments() if short_name(each.spark) == spark]
     here = f"Spark {spark}, Python {_python_name()} and Java {java_version}"
     if any((each.python, each.java) == (_python_name(), java_version) for each in known):
         yield Finding("tested", State.OK, here)

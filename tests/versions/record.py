@@ -33,8 +33,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
     from sundog.java import ensure_java, major_version
     from sundog.versions import short_name
-    from sundog.versions.tested import Tested, add
+    from sundog.versions.tested import Environment, add
 
     python = ".".join(map(str, sys.version_info[:2]))
-    environment = Tested(pyspark.__version__, python, str(major_version(ensure_java().version)))
+    environment = Environment(pyspark.__version__, python, str(major_version(ensure_java().version)))
     add(FOLDER, short_name(pyspark.__version__), environment)

@@ -8,7 +8,7 @@ import typer
 
 from sundog.commands.output import AsJson, err, out, print_json, print_table
 from sundog.doctor import Finding, State, examine, settings
-from sundog.versions.tested import tested
+from sundog.versions.tested import environments
 
 _MARKS = {State.OK: "[green]ok[/]", State.WARNING: "[yellow]warning[/]", State.WRONG: "[red]wrong[/]"}
 
@@ -46,13 +46,13 @@ def doctor(
             {
                 "ok": not wrong,
                 "findings": [each.as_dict() for each in findings],
-                "tested": [each.as_dict() for each in tested()],
+                "tested": [each.as_dict() for each in environments()],
                 "settings": settings(),
             }
         )
     else:
         out().print()
-        print_table("Tested together", [each.as_dict() for each in tested()])
+        print_table("Tested together", [each.as_dict() for each in environments()])
         if with_settings:
             print_table("Settings", settings())
         out().print(f"\n[bold red]{len(wrong)} wrong[/]" if wrong else "\n[bold green]All is well.[/]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS
 from sundog.front.shapes.aggregate import FUNCTIONS
 from sundog.front.shapes.window import AGGREGATES, PLACES, SHIFTS
-from sundog.versions.tested import tested
+from sundog.versions.tested import environments
 
 _EXACT = """\
 Spark is the oracle: sundog returns an answer that plain Spark would have returned, or leaves the query to Spark and says why
@@ -121,7 +121,7 @@ def compatibility_parts() -> list[str]:
 
 
 def _tested_together() -> str:
-    rows = [f"| {each.spark} | {each.python} | {each.java} |" for each in tested()]
+    rows = [f"| {each.spark} | {each.python} | {each.java} |" for each in environments()]
     return "\n".join(["| Spark | Python | Java |", "|---|---|---|", *rows])
 
 

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Tested:
+class Environment:
     """One environment in which the tests of `tests/versions` passed. Python and Java by their first numbers: 3.11, 17."""
 
     spark: str
@@ -27,17 +27,17 @@ class Tested:
 
 
 @lru_cache(maxsize=1)
-def tested() -> tuple[Tested, ...]:
+def environments() -> tuple[Environment, ...]:
     """Every environment, by Spark, Python and Java."""
     return tuple(sorted((each for path in FOLDER.glob("tested_*.json") for each in read(path)), key=_in_order))
 
 
-def read(path: Path) -> list[Tested]:
+def read(path: Path) -> list[Environment]:
     """The environments in one file; none if there is no such file."""
-    return [Tested(**entry) for entry in json.loads(path.read_text())] if path.is_file() else []
+    return [Environment(**entry) for entry in json.loads(path.read_text())] if path.is_file() else []
 
 
-def add(folder: Path, version: str, environment: Tested) -> None:
+def add(folder: Path, version: str, environment: Environment) -> None:
     """Write it down, in place of one that differs in the patch release of Spark only."""
     path = folder / f"tested_{version}.json"
     kept = [each for each in read(path) if (each.python, each.java) != (environment.python, environment.java)]
@@ -45,7 +45,7 @@ def add(folder: Path, version: str, environment: Tested) -> None:
     path.write_text(json.dumps([each.as_dict() for each in entries], indent=1) + "\n")
 
 
-def _in_order(environment: Tested) -> tuple[tuple[int, ...], ...]:
+def _in_order(environment: Environment) -> tuple[tuple[int, ...], ...]:
     return tuple(
         tuple(int(number) for number in text.split("."))
         for text in (environment.spark, environment.python, environment.java)
