@@ -46,6 +46,9 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
   plans the query as a new one.
 - **Damage that nobody needs to read.** Row groups that statistics rule out are not read, so damage in them is not found.
   Spark's own filter pushdown skips them as well, though not always the same ones.
+- **Errors above a part whose rows are known.** Where Spark runs the rest of a query over a small part that sundog computed on
+  the driver, its optimiser knows how many rows there are, and evaluates nothing above them that cannot put out a row: an
+  `OFFSET` past the end, a join with no rows. Adaptive execution does the same, later.
 - **Number of partitions** after GROUP BY or a window with PARTITION BY, and so of written files: in Spark that of adaptive
   execution.
 
