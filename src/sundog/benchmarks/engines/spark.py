@@ -12,9 +12,13 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
 import sundog
 from sundog.benchmarks.cases.model import Case, Probe, Result
 from sundog.benchmarks.engines.model import Answer
+from sundog.versions import spark_version
 
 PARTITIONS_PER_CORE = 4
 _PROBE_ACTIONS = 20
@@ -62,7 +66,7 @@ class SparkEngine:
         if case.result is Result.DISCARDED:
             frame.write.format("noop").mode("overwrite").save()
             return Answer()
-        table = frame.toArrow()
+        table = _as_arrow(frame)
         return Answer(table, table.num_rows)
 
     def close(self) -> None:
@@ -101,9 +105,16 @@ class SundogEngine(SparkEngine):
     def _planning_seconds(self, sql: str) -> Answer:
         seconds = []
         for _ in range(_PROBE_ACTIONS):
-            self._spark.sql(sql).toArrow()
+            _as_arrow(self._spark.sql(sql))
             seconds.append(sundog.last_run().planning_seconds)
         return Answer(facts=_facts(), measured_seconds=median(seconds))
+
+
+def _as_arrow(frame: DataFrame) -> pa.Table:
+    """`toArrow`, also of Spark 3.5, which has what it is made of."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    return pa.Table.from_batches(frame._collect_as_arrow(), spark_version().arrow_schema(frame.schema))
 
 
 def _facts() -> dict[str, Any]:
