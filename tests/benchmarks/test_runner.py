@@ -86,7 +86,8 @@ def test_memory_and_processor_time_are_reported(bench: Bench) -> None:
     (measured,) = results.measurements
     assert measured.peak_bytes is not None
     assert measured.peak_bytes > 30 << 20
-    assert set(measured.peak_bytes_by_role) == {"driver"}
+    assert measured.peak_bytes_by_role["driver"] > 30 << 20
+    assert not {"jvm", "python workers"} & set(measured.peak_bytes_by_role)  # but Python may start a short helper
     assert len(measured.cpu_seconds) == len(measured.seconds) >= 2
 
 
