@@ -9,7 +9,6 @@ import warnings
 from typing import TYPE_CHECKING
 
 from sundog.actions.connect_session import is_connect, near_session
-from sundog.config import read_settings, warn_unknown_keys
 from sundog.errors import UnsupportedSessionError
 from sundog.versions import problem_with
 
@@ -37,16 +36,9 @@ def enable(spark: SparkSession) -> None:
 
         enable_connect(spark)
         return
-    from sundog.actions.install import enable_session
-    from sundog.front.session_conf import keys_set
-    from sundog.query import conf_of
-    from sundog.shipping import ensure_executors
+    from sundog.actions.install import enable_session, prepare_session
 
-    if spark._jconf.getConfString("spark.sundog.enabled", "") == "":
-        spark.conf.set("spark.sundog.enabled", "true")
-    read_settings(conf_of(spark).get)
-    warn_unknown_keys(keys_set(spark._jvm, spark._jconf))
-    ensure_executors(spark)
+    prepare_session(spark)
     enable_session(spark)
 
 

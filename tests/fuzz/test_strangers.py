@@ -103,10 +103,15 @@ def hostile(spark: Any, tmp_path: Path) -> Iterator[tuple[Any, Any]]:
     cells = pa.array(HOSTILE, pa.binary())
     table = pa.table({"id": range(len(HOSTILE)), "s": cells.cast(pa.string(), safe=False), "b": cells})
     pq.write_table(table, tmp_path / "hostile.parquet", row_group_size=5)
+    yield from _with_and_without(spark, tmp_path)
+
+
+def _with_and_without(spark: Any, folder: Path) -> Iterator[tuple[Any, Any]]:
+    """A session with sundog and one without, each with a view of the folder."""
     pair = (spark.newSession(), spark.newSession())
     for session in pair:
         session.conf.set("spark.sundog.onInternalError", "raise")
-        session.read.parquet(str(tmp_path)).createOrReplaceTempView("t")
+        session.read.parquet(str(folder)).createOrReplaceTempView("t")
     sundog.enable(pair[0])
     yield pair
     sundog.disable(pair[0])
@@ -195,16 +200,9 @@ SHAPES = {
 
 @pytest.fixture
 def both(spark: Any, tmp_path: Path) -> Iterator[tuple[Any, Any]]:
-    """A session with sundog and one without, with a view over the same two files."""
     _write_a(tmp_path, 0)
     pq.write_table(_numbers(300, 400), tmp_path / "b.parquet")
-    pair = (spark.newSession(), spark.newSession())
-    for session in pair:
-        session.conf.set("spark.sundog.onInternalError", "raise")
-        session.read.parquet(str(tmp_path)).createOrReplaceTempView("t")
-    sundog.enable(pair[0])
-    yield pair
-    sundog.disable(pair[0])
+    yield from _with_and_without(spark, tmp_path)
 
 
 @pytest.mark.parametrize("change", CHANGES)

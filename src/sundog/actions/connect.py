@@ -34,16 +34,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 from sundog.actions import explicit
 from sundog.actions.connect_requests import asks_for_rows, check_relation, check_uncompressed, holds_function
 from sundog.actions.connect_session import NearSession, as_connect, near_session, remote_checks
+from sundog.actions.install import prepare_session
 from sundog.actions.lifecycle import Action, Shadowed, is_inside, run_action
-from sundog.config import read_settings, warn_unknown_keys
+from sundog.actions.replaced_methods import ReplacedMethods
 from sundog.errors import SundogError
-from sundog.front.session_conf import keys_set
-from sundog.query import conf_of
 from sundog.report.explain import explain_text
 from sundog.run import last_run, start_run
 from sundog.runtime.cancel import CancelKind, request_cancel
 from sundog.runtime.spark import frame_from_table
-from sundog.shipping import ensure_executors
 from sundog.support import Code, Declined
 from sundog.versions import spark_version
 
@@ -52,7 +50,7 @@ _MAX_SHOWN_ROWS = 100_000
 _SHOWN = StructType([StructField("show_string", StringType(), False)])
 _JOB_TAGS = "spark.job.tags"
 
-_originals: dict[tuple[Any, str], Any] = {}
+_replaced = ReplacedMethods()
 _enabled: dict[str, NearSession] = {}  # by session id
 _running: dict[str, tuple[str, frozenset[str]]] = {}  # operation -> its session, and the tags of the client's thread
 
@@ -63,15 +61,10 @@ _running: dict[str, tuple[str, frozenset[str]]] = {}  # operation -> its session
 def enable_connect(session: Any) -> None:
     """As `sundog.enable`. UnsupportedSessionError if the session's server is not in this process's JVM."""
     near = near_session(session)
-    classic = near.classic
-    if classic._jconf.getConfString("spark.sundog.enabled", "") == "":
-        session.conf.set("spark.sundog.enabled", "true")
-    read_settings(conf_of(classic).get)
-    warn_unknown_keys(keys_set(classic._jvm, classic._jconf))
     with near.as_classic():
-        ensure_executors(classic)
+        prepare_session(near.classic)
     _enabled[session.client._session_id] = near
-    if not _originals:
+    if not _replaced:
         _install()
 
 
@@ -79,7 +72,7 @@ def disable_connect(session: Any) -> None:
     near_session(session)
     _enabled.pop(session.client._session_id, None)
     if not _enabled:
-        _uninstall()
+        _replaced.put_back()
 
 
 def _install() -> None:
@@ -94,20 +87,9 @@ def _install() -> None:
         (SparkConnectClient, "interrupt_operation", _interrupting(lambda operation, tags, name: name == operation)),
         (ConnectDataFrame, "explain", _explaining),
     ):
-        _replace(owner, name, wrapped(getattr(owner, name)))
+        _replaced.replace(owner, name, wrapped(getattr(owner, name)))
     for owner, name, replacement in remote_checks():
-        _replace(owner, name, replacement)
-
-
-def _replace(owner: Any, name: str, replacement: Any) -> None:
-    _originals[owner, name] = owner.__dict__[name]
-    setattr(owner, name, replacement)
-
-
-def _uninstall() -> None:
-    for (owner, name), original in _originals.items():
-        setattr(owner, name, original)
-    _originals.clear()
+        _replaced.replace(owner, name, replacement)
 
 
 def _is_ours(client: Any) -> bool:

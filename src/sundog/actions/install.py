@@ -20,20 +20,32 @@ from sundog.actions.cancelling import replacements
 from sundog.actions.commands import may_embed_query, run_sql
 from sundog.actions.frames import HANDLERS
 from sundog.actions.lifecycle import is_inside
+from sundog.actions.replaced_methods import ReplacedMethods
 from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
-from sundog.query import session_id
+from sundog.config import read_settings, warn_unknown_keys
+from sundog.front.session_conf import keys_set
+from sundog.query import conf_of, session_id
+from sundog.shipping import ensure_executors
 from sundog.versions import spark_version
 
 Original = Callable[..., Any]
 
-_INHERITED = object()
-_originals: dict[tuple[Any, str], Any] = {}
+_replaced = ReplacedMethods()
 _enabled: set[str] = set()
+
+
+def prepare_session(session: SparkSession) -> None:
+    """Switched on unless its settings say otherwise; raises where a setting cannot be read or an executor lacks something."""
+    if session._jconf.getConfString("spark.sundog.enabled", "") == "":
+        session.conf.set("spark.sundog.enabled", "true")
+    read_settings(conf_of(session).get)
+    warn_unknown_keys(keys_set(session._jvm, session._jconf))
+    ensure_executors(session)
 
 
 def enable_session(session: SparkSession) -> None:
     _enabled.add(session_id(session))
-    if not _originals:
+    if not _replaced:
         install()
 
 
@@ -50,26 +62,16 @@ def is_enabled(session: SparkSession) -> bool:
 def install() -> None:
     frame_class = spark_version().frame_class()
     for name, handler in HANDLERS.items():
-        _replace(frame_class, name, _intercepted(getattr(frame_class, name), handler))
-    _replace(frame_class, "write", property(_writer))
-    _replace(frame_class, "writeTo", _writer_v2)
-    _replace(SparkSession, "sql", _sql(SparkSession.sql))
+        _replaced.replace(frame_class, name, _intercepted(getattr(frame_class, name), handler))
+    _replaced.replace(frame_class, "write", property(_writer))
+    _replaced.replace(frame_class, "writeTo", _writer_v2)
+    _replaced.replace(SparkSession, "sql", _sql(SparkSession.sql))
     for owner, name, replacement in replacements():
-        _replace(owner, name, replacement)
+        _replaced.replace(owner, name, replacement)
 
 
 def uninstall() -> None:
-    for (owner, name), original in _originals.items():
-        if original is _INHERITED:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, original)
-    _originals.clear()
-
-
-def _replace(owner: Any, name: str, replacement: Any) -> None:
-    _originals[owner, name] = owner.__dict__.get(name, _INHERITED)
-    setattr(owner, name, replacement)
+    _replaced.put_back()
 
 
 def _intercepted(original: Original, handler: Callable[..., Any]) -> Original:

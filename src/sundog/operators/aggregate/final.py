@@ -19,7 +19,7 @@ from sundog.operators.aggregate.grouping import Grouped
 from sundog.operators.aggregate.merging import StateMerger
 from sundog.operators.aggregate.partial import describe_calls
 from sundog.operators.aggregate.states import StateLayout
-from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, is_writable, text_bytes, to_arrow
+from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, text_bytes, to_arrow, writable_pieces
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.topk import TopKOperator
@@ -104,14 +104,8 @@ def output_batches(columns: Sequence[Vector], rows: int, schema: pa.Schema) -> I
     for piece in range(pieces):
         start, end = (rows * at // pieces for at in (piece, piece + 1))
         if end > start:
-            yield from _within_limits([column.slice(start, end) for column in columns], end - start, schema)
-
-
-def _within_limits(columns: Sequence[Vector], rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """One batch; more where long strings that are next to each other would be too many bytes for an array."""
-    if rows > 1 and not is_writable(columns):
-        for start, end in ((0, rows // 2), (rows // 2, rows)):
-            yield from _within_limits([column.slice(start, end) for column in columns], end - start, schema)
-        return
-    arrays = [to_arrow(column, f.type) for column, f in zip(columns, schema, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            for first, last in writable_pieces(columns, start, end):
+                arrays = [
+                    to_arrow(column.slice(first, last), f.type) for column, f in zip(columns, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)

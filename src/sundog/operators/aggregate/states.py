@@ -22,7 +22,16 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.accumulators import accumulator_for
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout
-from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, is_text, is_writable, storage, to_arrow
+from sundog.operators.aggregate.vectors import (
+    Ints,
+    Vector,
+    from_arrow,
+    is_text,
+    is_writable,
+    storage,
+    to_arrow,
+    writable_pieces,
+)
 
 HASH_COLUMN = "__hash"
 REPEATED_COUNT = pa.run_end_encoded(pa.int32(), pa.int64())
@@ -118,12 +127,11 @@ class StateLayout:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _within_limits(self, chunk: Chunk) -> Iterator[Chunk]:
-        if self.in_process or chunk.length <= 1 or is_writable(chunk.columns):
+        if self.in_process or is_writable(chunk.columns):
             yield chunk
             return
-        half = chunk.length // 2
-        yield from self._within_limits(chunk.slice(0, half))
-        yield from self._within_limits(chunk.slice(half, chunk.length))
+        for start, end in writable_pieces(chunk.columns, 0, chunk.length):
+            yield chunk.slice(start, end)
 
     def from_batch(self, batch: pa.RecordBatch) -> Chunk:
         """Partial groups from before or after the exchange."""

@@ -16,7 +16,7 @@ no kernel writes to its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -153,6 +153,16 @@ def is_writable(vectors: Sequence[Vector]) -> bool:
         for vector in vectors
         if is_text(vector.dtype)
     )
+
+
+def writable_pieces(vectors: Sequence[Vector], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The rows in pieces that fit Arrow arrays: one, unless long strings lie next to each other."""
+    if end - start <= 1 or is_writable([vector.slice(start, end) for vector in vectors]):
+        yield start, end
+        return
+    half = (start + end) // 2
+    yield from writable_pieces(vectors, start, half)
+    yield from writable_pieces(vectors, half, end)
 
 
 @cache
