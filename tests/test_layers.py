@@ -35,11 +35,31 @@ def layer(*parts: str, packages: str) -> Layer:
     return Layer(frozenset(parts), frozenset(packages.split()))
 
 
+# A folder inside a folder is a layer of its own. `parquet` stands for all of parquet/, `parquet.*` for its loose modules.
 LAYERS = {
     "kernels": layer(packages="numpy numba llvmlite"),
     "expr": layer("kernels", packages="numpy pyarrow"),
-    "parquet": layer("kernels", "expr", packages="numpy pyarrow"),
-    "operators": layer("parquet", "kernels", "expr", packages="numpy pyarrow"),
+    "columns": layer("kernels", "expr", packages="numpy pyarrow"),
+    "parquet": layer(packages="numpy pyarrow"),
+    "parquet.meta": layer("parquet.*", "expr", "kernels", packages="numpy pyarrow"),
+    "parquet.prune": layer("parquet.*", "parquet.meta", "expr", packages="numpy pyarrow"),
+    "parquet.decode": layer("parquet.*", "parquet.meta", "expr", "kernels", packages="numpy pyarrow"),
+    "operators": layer("columns", "expr", packages="numpy pyarrow"),
+    "operators.scan": layer("operators.*", "parquet", "columns", "expr", packages="numpy pyarrow"),
+    "operators.topk": layer("operators.*", "operators.scan", "parquet", "columns", "expr", packages="numpy pyarrow"),
+    "operators.aggregate": layer(
+        "operators.*", "operators.topk", "columns", "expr", "kernels", packages="numpy pyarrow"
+    ),
+    "operators.window": layer(
+        "operators.*",
+        "operators.scan",
+        "operators.aggregate",
+        "parquet",
+        "columns",
+        "expr",
+        "kernels",
+        packages="numpy pyarrow",
+    ),
     "plan": layer("operators", "parquet", "expr", packages="numpy pyarrow"),
     "versions": layer(packages="numpy pyarrow"),
     "front": layer(
@@ -51,7 +71,9 @@ LAYERS = {
         "versions",
         packages="numpy pyarrow",
     ),
-    "runtime": layer("plan", "operators", "parquet", "expr", "report.details", "versions", packages="numpy pyarrow"),
+    "runtime": layer(
+        "plan", "operators", "parquet", "columns", "expr", "report.details", "versions", packages="numpy pyarrow"
+    ),
     "report": layer(
         "front.catalyst_expr",
         "front.conf_table",
@@ -109,33 +131,40 @@ def imports(source: str) -> Iterator[Import]:
     return visit(ast.parse(source), False)
 
 
+def layer_of(name: str) -> str | None:
+    """The innermost layer that a module, or something in it, belongs to."""
+    found = [key for key in LAYERS if name == key or name.startswith(f"{key}.")]
+    return max(found, key=len, default=None)
+
+
 def is_part_of(name: str, parts: frozenset[str] | set[str]) -> bool:
-    return any(name == part or name.startswith(f"{part}.") for part in parts)
+    return any(
+        layer_of(name) == part[:-2] if part.endswith(".*") else name == part or name.startswith(f"{part}.")
+        for part in parts
+    )
 
 
 def violations(module: str, source: str) -> list[str]:
-    """Imports of a module (`operators.topk`, `config`) that the table does not allow."""
-    folder = module.partition(".")[0]
-    allowed = LAYERS.get(folder)
-    if allowed is None and folder not in BASE:
+    """Imports of a module (`operators.filter`, `config`) that the table does not allow."""
+    own = layer_of(module)
+    if own is None and module not in BASE:
         return []  # above all layers
+    name, allowed = own or module, LAYERS[own] if own else Layer(packages=frozenset(BASE_PACKAGES))
+    parts = allowed.sundog | {f"{name}.*"} | (set() if name == "kernels" else BASE)
     found = []
     for each in imports(source):
         package, _, rest = each.name.partition(".")
         where = f"{module}:{each.line}: {each.name}"
         if package == "sundog":
-            parts = (
-                set(BASE) if allowed is None else {folder, *allowed.sundog} | (BASE if folder != "kernels" else set())
-            )
             if not is_part_of(rest, parts):
-                found.append(f"{where} is not below {folder}")
+                found.append(f"{where} is not below {name}")
             elif each.inside_function:
                 found.append(f"{where} is imported inside a function")
         elif package in SPARK_PACKAGES:
             if module not in SPARK_MODULES:
                 found.append(f"{where}: only {sorted(SPARK_MODULES)} speak to Spark")
-        elif package not in sys.stdlib_module_names and package not in (allowed.packages if allowed else BASE_PACKAGES):
-            found.append(f"{where} is a package that {folder} does not know")
+        elif package not in sys.stdlib_module_names and package not in allowed.packages:
+            found.append(f"{where} is a package that {name} does not know")
     return found
 
 
@@ -158,6 +187,12 @@ def test_every_folder_has_a_layer_or_stands_above_all() -> None:
     assert folders - {"actions", "benchmarks", "commands"} <= set(LAYERS)
 
 
+@pytest.mark.parametrize("parent", ["operators", "parquet"])
+def test_every_folder_inside_has_a_layer_of_its_own(parent: str) -> None:
+    folders = {path.name for path in (SOURCE / parent).iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert {f"{parent}.{name}" for name in folders} == {key for key in LAYERS if key.startswith(f"{parent}.")}
+
+
 def test_every_module_of_the_tables_exists() -> None:
     names = {name for name, _ in modules()}
     assert names >= SPARK_MODULES | BASE
@@ -171,6 +206,8 @@ def test_every_module_of_the_tables_exists() -> None:
         ("expr.x", "from sundog.plan import logical", "is not below expr"),
         ("front.x", "from sundog.operators.base import Operator", "is not below front"),
         ("front.x", "from sundog.plan import physical", "is not below front"),
+        ("operators.x", "from sundog.operators.topk.topk import TopKOperator", "is not below operators"),
+        ("operators.scan.x", "from sundog.operators.topk.topk import TopKOperator", "is not below operators.scan"),
         ("operators.x", "def f():\n    from sundog.expr import nodes", "is imported inside a function"),
         ("operators.x", "if True:\n    import pyspark.sql", "speak to Spark"),
         ("config", "from pyspark import SparkConf", "speak to Spark"),

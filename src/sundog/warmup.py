@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sundog.columns.vectors import from_arrow
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
 from sundog.expr.matching import matches
 from sundog.expr.nodes import Column, StringTest
@@ -22,13 +23,12 @@ from sundog.operators.aggregate.group_keys import KeyEncoder
 from sundog.operators.aggregate.grouping import BUCKET_LEVEL, EXCHANGE_LEVEL, Spread, spread_chunks
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.aggregate.states import Chunk, StateLayout
-from sundog.operators.aggregate.vectors import from_arrow
-from sundog.operators.topk import TopKOperator
+from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.steps import WindowSteps
-from sundog.parquet.file_schema import ColumnSource, Reading
-from sundog.parquet.footer import parsed
-from sundog.parquet.number_pages import read_numbers
-from sundog.parquet.text_pages import read_text
+from sundog.parquet.decode.number_pages import read_numbers
+from sundog.parquet.decode.text_pages import read_text
+from sundog.parquet.meta.file_schema import ColumnSource, Reading
+from sundog.parquet.meta.footer import parsed
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Flow
 from sundog.runtime.task import HeldBatches

@@ -26,7 +26,7 @@ from sundog.kernels.strings import (
     views_from_offsets,
     write_strings,
 )
-from sundog.parquet import number_pages
+from sundog.parquet.decode import number_pages
 from tests.fuzz.files import bytes_damage, targets
 from tests.fuzz.files.children import Death, run_tries
 from tests.fuzz.files.guarded_memory import guarded

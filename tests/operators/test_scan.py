@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.columns.vectors import from_arrow, to_arrow
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.metrics import Metrics
-from sundog.operators import scan as scan_module
-from sundog.operators.aggregate.vectors import from_arrow, to_arrow
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.limit import LimitOperator
-from sundog.operators.scan import limit_scan, scan_tasks
-from sundog.parquet.access_plan import plan_access
+from sundog.operators.scan import scan as scan_module
+from sundog.operators.scan.scan import limit_scan, scan_tasks
+from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
-from sundog.parquet.reader import FileReader
+from sundog.parquet.prune.access_plan import plan_access
 from tests.operators.reference import same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
 from tests.parquet.files import cut, relation, write_file
@@ -112,7 +112,7 @@ def test_small_row_groups_are_read_together_and_large_ones_apart(files, monkeypa
 
 @pytest.mark.parametrize("size", [1, 2000])
 def test_huge_row_groups_come_in_pieces(files, monkeypatch, size):
-    from sundog.parquet import reader
+    from sundog.parquet.decode import reader
 
     for most_rows in ("_RUN_ROWS", "_RUN_ROWS_OF_NUMBERS"):
         monkeypatch.setattr(scan_module, most_rows, 1)

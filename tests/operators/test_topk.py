@@ -14,7 +14,7 @@ from sundog.expr.nodes import Arith, ArithOp, Column, EvalMode, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.threshold import DynamicFilter
 from sundog.operators.context import TaskCancelled, TaskContext
-from sundog.operators.topk import BestRows, TopKOperator
+from sundog.operators.topk.topk import BestRows, TopKOperator
 from tests.operators.reference import first_rows, same_rows
 from tests.oracle.batches import ALL_TYPES, record_batches
 

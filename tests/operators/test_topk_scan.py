@@ -21,10 +21,10 @@ from sundog.expr.nodes import And, Arith, ArithOp, Cast, Column, Compare, Compar
 from sundog.expr.ordering import SortKey
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
-from sundog.operators.materialize import assemble, plan_fetch
-from sundog.operators.topk_scan import Switches, TopKSearch, plan_topk
+from sundog.operators.topk.materialize import assemble, plan_fetch
+from sundog.operators.topk.topk_scan import Switches, TopKSearch, plan_topk
 from sundog.parquet import filesystem
-from sundog.parquet.access_plan import plan_access
+from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.relation import DataFile, Relation
 from tests.operators.reference import first_rows, same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
@@ -387,8 +387,8 @@ def test_partition_columns_as_key_and_output(tmp_path):
 
 
 def test_row_groups_larger_than_a_piece(tmp_path, monkeypatch):
-    import sundog.operators.topk_scan as module
-    from sundog.parquet import reader
+    import sundog.operators.topk.topk_scan as module
+    from sundog.parquet.decode import reader
 
     monkeypatch.setattr(module, "PIECE_BYTES", 100)
     monkeypatch.setattr(reader.FileReader.pieces, "__defaults__", (100,))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from sundog.parquet.footer import Footer, read_footer
+from sundog.parquet.meta.footer import Footer, read_footer
 from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from sundog.expr.nodes import And, Column, Compare, CompareOp, Literal
 from sundog.metrics import Metrics
-from sundog.parquet.access_plan import Run, plan_access
 from sundog.parquet.problems import FileProblem
-from sundog.parquet.pruning import Verdict
+from sundog.parquet.prune.access_plan import Run, plan_access
+from sundog.parquet.prune.pruning import Verdict
 from tests.parquet.files import relation, write_file
 
 LONG = pa.int64()

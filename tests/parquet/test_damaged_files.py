@@ -16,16 +16,17 @@ import pytest
 
 from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, STRUCT
 from sundog.metrics import Metrics
-from sundog.parquet import reader as reader_module
-from sundog.parquet.chunk_pages import StoredChunk, Unusual
-from sundog.parquet.file_metadata import Broken, parse_footer
-from sundog.parquet.file_schema import resolve_columns
-from sundog.parquet.late import RowPicker
-from sundog.parquet.number_pages import read_numbers
+from sundog.parquet.decode import reader as reader_module
+from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual
+from sundog.parquet.decode.late import RowPicker
+from sundog.parquet.decode.number_pages import read_numbers
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.file_metadata import Broken, parse_footer
+from sundog.parquet.meta.file_schema import resolve_columns
+from sundog.parquet.meta.thrift import Struct, read_struct, write_struct
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.reader import FileLayout, FileReader
 from sundog.parquet.relation import ReadOptions
-from sundog.parquet.thrift import Struct, read_struct, write_struct
 from tests.fuzz.files.children import run_tries
 from tests.fuzz.files.harness import columns_of, exercise
 from tests.fuzz.files.seeds import seed_files
@@ -289,9 +290,9 @@ def test_one_switch_decides_who_decodes(tmp_path, monkeypatch, decoder):
 
     monkeypatch.setattr(StoredChunk, "__init__", refuse)
     for module, name in (("chunk_pages", "read_page_header"), ("pages", "read_page_header")):
-        original = getattr(__import__(f"sundog.parquet.{module}", fromlist=[module]), name)
+        original = getattr(__import__(f"sundog.parquet.decode.{module}", fromlist=[module]), name)
         monkeypatch.setattr(
-            f"sundog.parquet.{module}.{name}",
+            f"sundog.parquet.decode.{module}.{name}",
             lambda *given, original=original: asked.append(given) or original(*given),
         )
     described = relation([path], table.schema, decoder=decoder)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from sundog.metrics import Metrics
-from sundog.parquet.footer import read_footer
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileSchemaProblem
-from sundog.parquet.reader import FileReader
 from sundog.parquet.relation import FileColumn, ReadOptions, Relation
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from tests.parquet.files import data_file, write_file

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sundog.parquet.footer import parsed
-from sundog.parquet.thrift import read_struct, write_struct
+from sundog.parquet.meta.footer import parsed
+from sundog.parquet.meta.thrift import read_struct, write_struct
 from tests.fuzz.files.seeds import seed_files
 
 WRITERS = [

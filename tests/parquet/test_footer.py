@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sundog.parquet import footer as footer_module
-from sundog.parquet.footer import FOOTERS, FooterCache, read_footer, read_footers
+from sundog.parquet.meta import footer as footer_module
+from sundog.parquet.meta.footer import FOOTERS, FooterCache, read_footer, read_footers
 from sundog.parquet.problems import FileProblem, ProblemKind
 from tests.parquet.files import cut, data_file, relation, write_file
 

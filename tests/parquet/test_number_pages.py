@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.metrics import Metrics
-from sundog.parquet import reader as reader_module
-from sundog.parquet.file_schema import ColumnSource, FileSchemaProblem, resolve_columns
-from sundog.parquet.number_pages import read_numbers
-from sundog.parquet.reader import FileReader
+from sundog.parquet.decode import reader as reader_module
+from sundog.parquet.decode.number_pages import read_numbers
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.meta.file_schema import ColumnSource, FileSchemaProblem, resolve_columns
 from sundog.parquet.relation import FileColumn, ReadOptions
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from tests.parquet.files import damage, footer_of, relation, write_file

@@ -10,7 +10,7 @@ import pytest
 
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
-from sundog.parquet.thrift import BINARY, FALSE, Struct, read_struct, write_struct
+from sundog.parquet.meta.thrift import BINARY, FALSE, Struct, read_struct, write_struct
 from tests.operators.test_topk_scan import run
 from tests.parquet.files import relation, write_file
 from tests.parquet.test_statistics import bounds_of

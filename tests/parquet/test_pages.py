@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.metrics import Metrics
-from sundog.parquet.footer import read_footer
-from sundog.parquet.late import RowPicker
-from sundog.parquet.pages import PageReader
-from sundog.parquet.reader import FileReader
+from sundog.parquet.decode.late import RowPicker
+from sundog.parquet.decode.pages import PageReader
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.meta.footer import read_footer
 from tests.operators.reference import same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches
 from tests.parquet.files import data_file, relation, write_file

@@ -36,10 +36,10 @@ from sundog.expr.nodes import (
     StringMatch,
     StringTest,
 )
-from sundog.parquet.footer import read_footer
-from sundog.parquet.pruning import Outcome, PruningPredicate, Verdict, like_prefix
-from sundog.parquet.reader import FileLayout
-from sundog.parquet.statistics import FileStatistics
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.footer import read_footer
+from sundog.parquet.meta.statistics import FileStatistics
+from sundog.parquet.prune.pruning import Outcome, PruningPredicate, Verdict, like_prefix
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import FILE_TYPES, record_batches, values
 from tests.parquet.files import cut, relation, write_file

@@ -5,9 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sundog.metrics import Metrics
-from sundog.parquet.footer import read_footer
+from sundog.parquet.decode.reader import FileReader, OpenFiles
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.reader import FileLayout, FileReader, OpenFiles
 from tests.parquet.files import cut, relation, write_file
 
 TABLE = pa.table({"x": list(range(10)), "s": [f"s{i}" for i in range(10)], "y": [float(i) for i in range(10)]})

@@ -12,8 +12,8 @@ from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank
 from sundog.expr.threshold import DynamicFilter, Threshold, place_of
 from sundog.metrics import Metrics
-from sundog.parquet.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows
-from sundog.parquet.statistics import Bounds
+from sundog.parquet.meta.statistics import Bounds
+from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows
 
 LONG = pa.int64()
 DOWN = SortKey(Column("c", LONG), descending=True, nulls_first=False)

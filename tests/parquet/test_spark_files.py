@@ -10,9 +10,9 @@ import pytest
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank
-from sundog.parquet.footer import read_footer
-from sundog.parquet.reader import FileLayout
-from sundog.parquet.statistics import FileStatistics
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.footer import read_footer
+from sundog.parquet.meta.statistics import FileStatistics
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.operators.reference import same_rows
 from tests.operators.test_topk_scan import run

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.expr.ranks import NAN_RANK, float_rank, ranks_of
-from sundog.parquet.footer import read_footer
-from sundog.parquet.reader import FileLayout
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.footer import read_footer
+from sundog.parquet.meta.statistics import Bounds, FileStatistics, PartitionStatistics
 from sundog.parquet.relation import FileColumn, ReadOptions, Relation
-from sundog.parquet.statistics import Bounds, FileStatistics, PartitionStatistics
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import FILE_TYPES, arrow_arrays
 from tests.parquet.files import cut, data_file, relation, write_file

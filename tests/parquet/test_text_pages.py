@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.operators.aggregate.vectors import from_arrow, to_arrow
-from sundog.parquet.text_pages import read_text
+from sundog.columns.vectors import from_arrow, to_arrow
+from sundog.parquet.decode.text_pages import read_text
 from tests.parquet.files import damage, footer_of, write_file
 
 TEXTS = st.one_of(

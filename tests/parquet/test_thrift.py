@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundog.parquet.thrift import (
+from sundog.parquet.meta.thrift import (
     BINARY,
     BYTE,
     DOUBLE,

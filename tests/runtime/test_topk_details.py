@@ -11,8 +11,8 @@ import pytest
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.threshold import Threshold
-from sundog.operators.topk_scan import TopKPlan, plan_topk
-from sundog.parquet.access_plan import plan_access
+from sundog.operators.topk.topk_scan import TopKPlan, plan_topk
+from sundog.parquet.prune.access_plan import plan_access
 from sundog.report.details import RowGroupState
 from sundog.run import Run
 from sundog.runtime.topk_details import Decision, topk_details

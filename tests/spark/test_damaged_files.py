@@ -12,8 +12,8 @@ import pytest
 
 import sundog
 from sundog.kernels.thrift_values import I32
-from sundog.operators.scan import ScanTask
-from sundog.parquet.chunk_pages import StoredChunk
+from sundog.operators.scan.scan import ScanTask
+from sundog.parquet.decode.chunk_pages import StoredChunk
 from tests.fuzz.files.structure_damage import put_together, take_apart
 from tests.parquet.test_damaged_files import LIES, change_footer
 

@@ -1,7 +1,7 @@
 """The values of a Thrift struct as a table, and nothing outside of its bytes touched.
 
 A footer is one struct of Thrift's compact protocol with some forty values for each column of each row group: 2,100 column
-chunks are 0.9 ms here and 67 ms in Python (`parquet/thrift.py`). What the values mean is not known here.
+chunks are 0.9 ms here and 67 ms in Python (`parquet/meta/thrift.py`). What the values mean is not known here.
 
     struct {1: 5, 4: [{2: "a"}, {2: "b"}]}
 

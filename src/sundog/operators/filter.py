@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns.vectors import Ints, from_arrow, is_view, to_arrow
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
 from sundog.expr.where import where_mask
-from sundog.operators.aggregate.vectors import Ints, from_arrow, is_view, to_arrow
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sundog.columns.vectors import is_text
 from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.expr.nodes import Column, columns_of
 from sundog.metrics import Metrics
 from sundog.operators.aggregate.phases import aggregate_phases
-from sundog.operators.aggregate.vectors import is_text
 from sundog.operators.limit import LimitOperator
-from sundog.operators.scan import limit_scan, repeated_scans, scan_tasks
+from sundog.operators.scan.scan import limit_scan, repeated_scans, scan_tasks
 from sundog.operators.sort import SortOperator
-from sundog.operators.topk import TopKOperator
+from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.halo import check_row_accounting
 from sundog.operators.window.range_scan import RangeScans
 from sundog.operators.window.ranges import KeySample
 from sundog.operators.window.steps import WindowSteps
-from sundog.parquet.access_plan import plan_access
+from sundog.parquet.prune.access_plan import plan_access
 from sundog.plan.logical import Scan
 from sundog.plan.physical import (
     Apply,

@@ -34,13 +34,13 @@ from sundog.operators.aggregate.pending import MERGE_COPIES
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.operators.aggregate.states import StateLayout
 from sundog.operators.base import Operator
-from sundog.operators.scan import scan_tasks
-from sundog.operators.topk_scan import Switches, TopKPlan, plan_topk
+from sundog.operators.scan.scan import scan_tasks
+from sundog.operators.topk.topk_scan import Switches, TopKPlan, plan_topk
 from sundog.operators.window.frame_need import FrameNeed, needs_of
 from sundog.operators.window.key_partition import key_numbers
 from sundog.operators.window.range_scan import plan_range_scans
 from sundog.operators.window.statistics_ranges import MOST_READ
-from sundog.parquet.access_plan import ParquetAccessPlan, plan_access
+from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
 from sundog.plan.physical import (
     GroupWay,
     ParallelWindow,

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.operators.context import TaskContext
-from sundog.operators.materialize import assemble, fetched_bytes, plan_fetch
-from sundog.operators.topk_scan import TopKPlan, TopKSearch
+from sundog.operators.topk.materialize import assemble, fetched_bytes, plan_fetch
+from sundog.operators.topk.topk_scan import TopKPlan, TopKSearch
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Runtime
 from sundog.runtime.spark import driver_for

@@ -15,11 +15,11 @@ import pyarrow as pa
 from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, array_of_ranks
 from sundog.expr.threshold import Threshold
-from sundog.operators.topk_scan import TopKPlan, TopKSearch
-from sundog.parquet.bounds import expression_bounds
-from sundog.parquet.pruning import Verdict
-from sundog.parquet.row_group_pruner import Candidate, best_place
-from sundog.parquet.statistics import FileStatistics
+from sundog.operators.topk.topk_scan import TopKPlan, TopKSearch
+from sundog.parquet.meta.bounds import expression_bounds
+from sundog.parquet.meta.statistics import FileStatistics
+from sundog.parquet.prune.pruning import Verdict
+from sundog.parquet.prune.row_group_pruner import Candidate, best_place
 from sundog.report.details import KeyAxis, RowGroupMark, RowGroupState, ThresholdStep, TopKDetails
 
 

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.vectors import from_arrow, plain_text
 from sundog.metrics import Metrics
-from sundog.operators.aggregate.vectors import from_arrow, plain_text
-from sundog.parquet.file_schema import resolve_columns
-from sundog.parquet.footer import FOOTERS, Footer, read_footer
-from sundog.parquet.late import RowPicker
+from sundog.parquet.decode.late import RowPicker
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.file_schema import resolve_columns
+from sundog.parquet.meta.footer import FOOTERS, Footer, read_footer
+from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
-from sundog.parquet.reader import FileLayout, FileReader
 from sundog.parquet.relation import DataFile, FileColumn, ReadOptions, Relation
-from sundog.parquet.statistics import FileStatistics
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
 _MOST_ROWS = 1 << 20  # of a row group that is read: damage may well say that a run of NULLs is longer

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 from sundog.kernels.parquet_values import BROKEN, rows_with_values, unpack_codes
 from sundog.kernels.snappy import SLACK, unpack_snappy
-from sundog.parquet import number_pages, text_pages
-from sundog.parquet.chunk_pages import StoredChunk, Unusual, decompressed
-from sundog.parquet.file_metadata import MAGIC, Broken, parse_footer
-from sundog.parquet.footer import Footer, _check_agreement
-from sundog.parquet.page_headers import UnknownPage, read_page_header
-from sundog.parquet.thrift import ThriftError, read_struct, write_struct
+from sundog.parquet.decode import number_pages, text_pages
+from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, decompressed
+from sundog.parquet.decode.page_headers import UnknownPage, read_page_header
+from sundog.parquet.meta.file_metadata import MAGIC, Broken, parse_footer
+from sundog.parquet.meta.footer import Footer, _check_agreement
+from sundog.parquet.meta.thrift import ThriftError, read_struct, write_struct
 from tests.fuzz.files.checked_memory import MEMORY
 
 _LARGE = 1 << 40

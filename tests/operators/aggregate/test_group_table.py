@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.columns.vectors import from_arrow, to_arrow
 from sundog.operators.aggregate import group_table, known_keys
 from sundog.operators.aggregate.direct_keys import direct_groups
 from sundog.operators.aggregate.group_table import GroupTable
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import from_arrow, to_arrow
 from tests.operators.aggregate.reference import python_values, same_key
 from tests.oracle.batches import ALL_TYPES, record_batches
 

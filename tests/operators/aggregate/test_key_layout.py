@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.columns.vectors import Vector, from_arrow
 from sundog.operators.aggregate.group_keys import KeyEncoder, assign_by_hash, hash_words
 from sundog.operators.aggregate.grouping import Spread
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import Vector, from_arrow
 from tests.oracle.batches import ALL_TYPES, record_batches
 
 LEVEL = 3

@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sundog.columns import vectors
+from sundog.columns.vectors import from_arrow, to_arrow
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.metrics import Metrics
-from sundog.operators.aggregate import inputs, vectors
+from sundog.operators.aggregate import inputs
 from sundog.operators.aggregate.group_table import GroupTable
 from sundog.operators.aggregate.inputs import sized_batches
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import from_arrow, to_arrow
-from sundog.parquet.file_schema import ColumnSource, Reading, to_query_type
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.meta.file_schema import ColumnSource, Reading, to_query_type
 from sundog.parquet.problems import TooLargeForOneArray
-from sundog.parquet.reader import FileReader
 from sundog.runtime.limits import limit_met
 from sundog.runtime.worker_errors import _decode, _encode
 from sundog.support import Code, Declined

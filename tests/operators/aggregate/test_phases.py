@@ -20,7 +20,7 @@ from sundog.expr.ordering import SortKey
 from sundog.operators.aggregate.final import BestGroups
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.context import TaskContext
-from sundog.operators.topk import TopKOperator
+from sundog.operators.topk.topk import TopKOperator
 from sundog.support import Declined
 from tests.operators.aggregate.reference import reference_groups
 from tests.operators.aggregate.runner import HUGE, Setup, assert_same_results, rows_by_key, run_phases

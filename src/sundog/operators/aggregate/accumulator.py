@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns.vectors import NO_MASK, Bytes, Vector, both
 from sundog.expr.calls import AggregateCall
 from sundog.kernels.by_group import mark_groups
 from sundog.operators.aggregate.group_keys import Groups
-from sundog.operators.aggregate.vectors import NO_MASK, Bytes, Vector, both
 
 A = TypeVar("A", bound=npt.NDArray[Any])
 

@@ -20,6 +20,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.vectors import Bytes, Ints, Vector, both, full_mask, nulls
 from sundog.expr.calls import AggregateCall
 from sundog.expr.errors import SparkQueryError
 from sundog.kernels.by_group_decimals import divide_decimals, sum_decimals_by_group
@@ -27,7 +28,6 @@ from sundog.operators.aggregate.accumulator import Accumulator, NullState, count
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.query_errors import decimal_sum_overflow
 from sundog.operators.aggregate.sums import COUNT, FLAG, GroupCounts, single_counts
-from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, both, full_mask, nulls
 from sundog.support import Code, Declined
 
 _MOST_DIGITS = 38

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns.vectors import NO_MASK, Vector
 from sundog.kernels.direct_groups import add_slots, groups_by_slot, last_rows, range_of
-from sundog.operators.aggregate.vectors import NO_MASK, Vector
 
 MOST_SLOTS = 1 << 18
 

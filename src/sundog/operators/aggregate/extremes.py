@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns.vectors import Bytes, Vector, storage
 from sundog.expr.calls import AggregateCall
 from sundog.kernels.by_group import (
     BIT_AND,
@@ -24,7 +25,6 @@ from sundog.kernels.by_group import (
 )
 from sundog.operators.aggregate.accumulator import Accumulator, NullState, counted, grown, mask_of
 from sundog.operators.aggregate.group_keys import Groups
-from sundog.operators.aggregate.vectors import Bytes, Vector, storage
 
 _BIT_OPERATIONS = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}
 

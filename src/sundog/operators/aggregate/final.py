@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.vectors import Ints, Vector, from_arrow, text_bytes, to_arrow, writable_pieces
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.ordering import SortKey
 from sundog.operators.aggregate.grouping import Grouped
 from sundog.operators.aggregate.merging import StateMerger
 from sundog.operators.aggregate.partial import describe_calls
 from sundog.operators.aggregate.states import StateLayout
-from sundog.operators.aggregate.vectors import Ints, Vector, from_arrow, text_bytes, to_arrow, writable_pieces
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
-from sundog.operators.topk import TopKOperator
+from sundog.operators.topk.topk import TopKOperator
 
 OUTPUT_ROWS = 1 << 17
 OUTPUT_STRING_BYTES = 1 << 26

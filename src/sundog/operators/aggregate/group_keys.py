@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector, addresses, is_text, shared_blocks
 from sundog.kernels.by_group import count_by_group
 from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets, has_nulls
-from sundog.operators.aggregate.vectors import NO_MASK, Blocks, Ints, Vector, addresses, is_text, shared_blocks
 
 
 @dataclass(frozen=True, eq=False)

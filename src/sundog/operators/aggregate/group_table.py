@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sundog.columns.vectors import Vector
 from sundog.operators.aggregate.direct_keys import direct_groups
 from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.key_table import Ids, KeyTable
 from sundog.operators.aggregate.known_keys import KnownKeys, KnownRows
-from sundog.operators.aggregate.vectors import Vector
 
 _FEW_OF = 4  # rows with keys that have not been seen are few if they are at most one in so many
 

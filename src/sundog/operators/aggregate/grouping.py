@@ -17,19 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sundog.kernels.partition import scatter, scatter_coded, scatter_pair, scatter_rows
-from sundog.operators.aggregate.accumulator import Accumulator
-from sundog.operators.aggregate.group_keys import (
-    NO_HASHES,
-    Encoded,
-    Groups,
-    KeyEncoder,
-    assign_by_hash,
-    one_group,
-)
-from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
-from sundog.operators.aggregate.states import Chunk, StateLayout
-from sundog.operators.aggregate.vectors import (
+from sundog.columns.vectors import (
     NO_MASK,
     Blocks,
     Ints,
@@ -42,6 +30,18 @@ from sundog.operators.aggregate.vectors import (
     on_blocks_behind,
     shared_blocks,
 )
+from sundog.kernels.partition import scatter, scatter_coded, scatter_pair, scatter_rows
+from sundog.operators.aggregate.accumulator import Accumulator
+from sundog.operators.aggregate.group_keys import (
+    NO_HASHES,
+    Encoded,
+    Groups,
+    KeyEncoder,
+    assign_by_hash,
+    one_group,
+)
+from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
+from sundog.operators.aggregate.states import Chunk, StateLayout
 
 EXCHANGE_LEVEL, WAIT_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = range(6)
 _BUCKET_BYTES = 1 << 19

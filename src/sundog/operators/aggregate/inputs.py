@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.vectors import Bytes, Ints, Vector, from_arrow, plain_text
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.raising import can_raise
-from sundog.operators.aggregate.vectors import Bytes, Ints, Vector, from_arrow, plain_text
 
 FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 19
 MOST_BYTES = 1 << 28  # of small batches that are joined: few rows of long strings are no small batch

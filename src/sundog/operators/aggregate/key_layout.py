@@ -21,17 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.hash_groups import (
-    PLAIN,
-    STRING_TAIL,
-    finish_hashes,
-    fold_coded,
-    fold_views,
-    fold_words,
-    hash_views,
-)
-from sundog.kernels.partition import get_pair, get_word, put_pair, put_word, scatter_pair, scatter_word
-from sundog.operators.aggregate.vectors import (
+from sundog.columns.vectors import (
     NO_MASK,
     Blocks,
     Bytes,
@@ -42,6 +32,16 @@ from sundog.operators.aggregate.vectors import (
     nulls,
     storage,
 )
+from sundog.kernels.hash_groups import (
+    PLAIN,
+    STRING_TAIL,
+    finish_hashes,
+    fold_coded,
+    fold_views,
+    fold_words,
+    hash_views,
+)
+from sundog.kernels.partition import get_pair, get_word, put_pair, put_word, scatter_pair, scatter_word
 
 Hashes = npt.NDArray[np.uint64]
 Targets = npt.NDArray[np.uint16]

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns import vectors
+from sundog.columns.vectors import Blocks, Ints, Vector, addresses, is_text
 from sundog.kernels.hash_groups import assign_groups
 from sundog.kernels.strings import long_bytes, own_long_strings
-from sundog.operators.aggregate import vectors
 from sundog.operators.aggregate.group_keys import hash_words
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import Blocks, Ints, Vector, addresses, is_text
 
 _FIRST_SLOTS = 1 << 10
 Ids = npt.NDArray[np.int32]

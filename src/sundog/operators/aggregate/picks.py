@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns.vectors import Bytes, Vector, addresses, both, concat, full_mask, is_text, nulls
 from sundog.kernels.by_group import (
     extreme_float_row_by_group,
     extreme_int_row_by_group,
@@ -28,7 +29,6 @@ from sundog.kernels.by_group import (
 from sundog.operators.aggregate.accumulator import Accumulator, as_floats, as_ints, counted, mask_of
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.sums import FLAG
-from sundog.operators.aggregate.vectors import Bytes, Vector, addresses, both, concat, full_mask, is_text, nulls
 
 Rows = npt.NDArray[np.int64]
 

@@ -18,11 +18,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sundog.expr.calls import AggregateCall, NamedExpr
-from sundog.operators.aggregate.accumulator import Accumulator
-from sundog.operators.aggregate.accumulators import accumulator_for
-from sundog.operators.aggregate.key_layout import Hashes, KeyLayout
-from sundog.operators.aggregate.vectors import (
+from sundog.columns.vectors import (
     Ints,
     Vector,
     from_arrow,
@@ -32,6 +28,10 @@ from sundog.operators.aggregate.vectors import (
     to_arrow,
     writable_pieces,
 )
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.operators.aggregate.accumulator import Accumulator
+from sundog.operators.aggregate.accumulators import accumulator_for
+from sundog.operators.aggregate.key_layout import Hashes, KeyLayout
 
 HASH_COLUMN = "__hash"
 REPEATED_COUNT = pa.run_end_encoded(pa.int32(), pa.int64())

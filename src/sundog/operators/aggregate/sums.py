@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.vectors import Bytes, Vector, full_mask, nulls
 from sundog.expr.calls import AggregateCall
 from sundog.kernels.by_group import (
     add_counts_by_group,
@@ -27,7 +28,6 @@ from sundog.kernels.by_group import (
 from sundog.operators.aggregate.accumulator import Accumulator, NullState, as_floats, as_ints, counted, grown, mask_of
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.query_errors import sum_overflow
-from sundog.operators.aggregate.vectors import Bytes, Vector, full_mask, nulls
 
 COUNT = pa.int64()
 FLAG = pa.bool_()

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns.vectors import from_arrow
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
 from sundog.operators.aggregate.group_keys import Encoded, KeyEncoder
 from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL
 from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.vectors import from_arrow
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
 from sundog.operators.window.columns import picked_rows, rows_by_owner

@@ -20,13 +20,13 @@ from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
 from sundog.operators.context import TaskContext
-from sundog.operators.scan import ScanTask
+from sundog.operators.scan.scan import ScanTask
 from sundog.operators.window.range_routes import WordRanges
 from sundog.operators.window.ranges import KeySample, PartitionExtremes, cut_ranges
 from sundog.operators.window.statistics_ranges import RangeReads, RowGroupKeys, ranges_from_statistics
-from sundog.parquet.access_plan import ParquetAccessPlan, Run
-from sundog.parquet.bounds import expression_bounds
-from sundog.parquet.statistics import FileStatistics
+from sundog.parquet.meta.bounds import expression_bounds
+from sundog.parquet.meta.statistics import FileStatistics
+from sundog.parquet.prune.access_plan import ParquetAccessPlan, Run
 
 
 @dataclass(frozen=True)

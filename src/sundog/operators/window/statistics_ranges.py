@@ -128,7 +128,7 @@ def ranges_from_statistics(
     """What each of at most `ranges` ranges reads: the most even of the affordable ways, or the cheapest. None: unknown.
 
     `lows` and `highs` are the key's bounds per row group as ranks, `nulls` its NULLs, -1 where unknown: as
-    `parquet/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.
+    `parquet/meta/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.
     """
     groups = RowGroupKeys.of_ranks(lows, highs, rows, nulls, key)
     if groups is None or not int(rows.sum()):

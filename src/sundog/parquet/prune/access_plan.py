@@ -18,11 +18,11 @@ import numpy as np
 
 from sundog.expr.nodes import Expr, columns_of
 from sundog.metrics import Metrics
-from sundog.parquet.footer import Footer, read_footers
-from sundog.parquet.pruning import PruningPredicate, Verdict, Verdicts
-from sundog.parquet.reader import FileLayout
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.footer import Footer, read_footers
+from sundog.parquet.meta.statistics import FileStatistics, PartitionStatistics
+from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts
 from sundog.parquet.relation import DataFile, Relation
-from sundog.parquet.statistics import FileStatistics, PartitionStatistics
 
 _SAMPLED_ROW_GROUPS = 64
 _ROW_GROUP_OVERHEAD = 4096  # bytes that a row group seems to weigh beside its own: opening and decoding set-up

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.columns.vectors import Vector, from_arrow, full_mask, is_view, plain_text, plain_type
 from sundog.expr.buffers import Bools
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, IsNull, Literal, Not, columns_of, conjunction, conjuncts
 from sundog.expr.raising import can_raise
 from sundog.expr.where import where_mask
 from sundog.kernels.strings import MAX_INLINE
-from sundog.operators.aggregate.vectors import Vector, from_arrow, full_mask, is_view, plain_text, plain_type
 
 
 @dataclass(frozen=True)

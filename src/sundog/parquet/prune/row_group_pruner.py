@@ -22,7 +22,7 @@ from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
 from sundog.expr.threshold import DynamicFilter, Place, Threshold, place_of
 from sundog.metrics import Metrics
-from sundog.parquet.statistics import Bounds
+from sundog.parquet.meta.statistics import Bounds
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from sundog.errors import InternalError
 from sundog.operators.context import TaskContext
-from sundog.operators.scan import column_schema, open_slice, to_batch
-from sundog.operators.topk_scan import POSITION, TopKPlan
-from sundog.parquet.access_plan import FileSlice, restricted
-from sundog.parquet.late import RowPicker
+from sundog.operators.scan.scan import column_schema, open_slice, to_batch
+from sundog.operators.topk.topk_scan import POSITION, TopKPlan
+from sundog.parquet.decode.late import RowPicker
+from sundog.parquet.prune.access_plan import FileSlice, restricted
 from sundog.parquet.relation import Relation
 
 SLOT = "#slot"

@@ -27,7 +27,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sundog.parquet.file_metadata import (
+from sundog.parquet.filesystem import open_file
+from sundog.parquet.meta.file_metadata import (
     CODECS,
     MAGIC,
     PHYSICAL_TYPES,
@@ -38,8 +39,7 @@ from sundog.parquet.file_metadata import (
     footer_length,
     parse_footer,
 )
-from sundog.parquet.file_statistics import Leaf, RawStatistics, trusted_statistics
-from sundog.parquet.filesystem import open_file
+from sundog.parquet.meta.file_statistics import Leaf, RawStatistics, trusted_statistics
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import DataFile, Relation

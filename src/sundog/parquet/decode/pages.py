@@ -24,16 +24,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, STRUCT
-from sundog.parquet.file_metadata import CODECS
-from sundog.parquet.footer import Footer
-from sundog.parquet.page_headers import (
+from sundog.parquet.decode.page_headers import (
     DICTIONARY_ENCODINGS,
     DICTIONARY_PAGE,
     PageHeader,
     UnknownPage,
     read_page_header,
 )
-from sundog.parquet.thrift import Struct, ThriftError, write_struct
+from sundog.parquet.meta.file_metadata import CODECS
+from sundog.parquet.meta.footer import Footer
+from sundog.parquet.meta.thrift import Struct, ThriftError, write_struct
 
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD")
 _HEADER_BYTES = 512

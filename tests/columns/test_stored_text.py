@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.columns.stored_text import StoredPredicate
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import (
     And,
@@ -25,7 +26,6 @@ from sundog.expr.nodes import (
     StringMatch,
     StringTest,
 )
-from sundog.operators.stored_text import StoredPredicate
 from tests.operators.aggregate.test_key_layout import in_form
 from tests.oracle.batches import record_batches, values
 

@@ -36,9 +36,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.parquet.file_metadata import CODECS
-from sundog.parquet.file_statistics import Leaf
-from sundog.parquet.footer import Footer
+from sundog.parquet.meta.file_metadata import CODECS
+from sundog.parquet.meta.file_statistics import Leaf
+from sundog.parquet.meta.footer import Footer
 from sundog.parquet.problems import FileSchemaProblem, TooLargeForOneArray
 from sundog.parquet.relation import FileColumn, ReadOptions
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name

@@ -42,15 +42,15 @@ from sundog.expr.threshold import DynamicFilter, Threshold
 from sundog.expr.where import where_mask
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
-from sundog.operators.scan import column_schema, open_slice, to_batch
-from sundog.operators.topk import BestRows
-from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
-from sundog.parquet.bounds import expression_bounds
-from sundog.parquet.pruning import Verdict, outcome_of
-from sundog.parquet.reader import PIECE_BYTES, FileReader, OpenFiles
+from sundog.operators.scan.scan import column_schema, open_slice, to_batch
+from sundog.operators.topk.topk import BestRows
+from sundog.parquet.decode.reader import PIECE_BYTES, FileReader, OpenFiles
+from sundog.parquet.meta.bounds import expression_bounds
+from sundog.parquet.meta.statistics import FileStatistics
+from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
+from sundog.parquet.prune.pruning import Verdict, outcome_of
+from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows
 from sundog.parquet.relation import Relation
-from sundog.parquet.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows
-from sundog.parquet.statistics import FileStatistics
 
 _ROUND_GROWTH = 4
 POSITION = pa.schema([("#file", pa.int32()), ("#row_group", pa.int32()), ("#row", pa.int64())])

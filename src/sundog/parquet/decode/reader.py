@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from types import TracebackType
 from typing import Any
 
@@ -21,94 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sundog.expr.ranks import is_text
 from sundog.metrics import Metrics
-from sundog.parquet.file_schema import ColumnSource, converted, resolve_columns, to_query_type
+from sundog.parquet.decode.number_pages import read_numbers
+from sundog.parquet.decode.text_pages import read_text
 from sundog.parquet.filesystem import open_file
-from sundog.parquet.footer import Footer, read_footer, stamp_of
-from sundog.parquet.number_pages import read_numbers
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.file_schema import ColumnSource, converted, to_query_type
+from sundog.parquet.meta.footer import read_footer, stamp_of
 from sundog.parquet.problems import FileProblem, ProblemKind, TooLargeForOneArray
-from sundog.parquet.relation import DataFile, PartitionColumn, Relation
-from sundog.parquet.text_pages import read_text
+from sundog.parquet.relation import DataFile, Relation
 
 PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
 _SMALL_PIECE_ROWS = 65_536
-_DELTA_ENCODINGS = 0b1110_0000  # DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY
-_BYTES_OF_A_LENGTH = 4
-_BYTES_OF_A_VIEW = 16
-
-
-@dataclass(frozen=True)
-class FileLayout:
-    """The columns that a query reads of one file, resolved against its footer. Opens nothing."""
-
-    file: DataFile
-    footer: Footer
-    sources: tuple[ColumnSource, ...]
-    partition_columns: tuple[PartitionColumn, ...]
-
-    @classmethod
-    def of(cls, relation: Relation, file: DataFile, footer: Footer) -> FileLayout:
-        sources = resolve_columns(footer, relation.file_columns, relation.options)
-        return cls(file, footer, sources, relation.partition_columns)
-
-    @cached_property
-    def by_name(self) -> dict[str, ColumnSource | PartitionColumn]:
-        found: dict[str, ColumnSource | PartitionColumn] = {source.name: source for source in self.sources}
-        return found | {column.name: column for column in self.partition_columns}
-
-    def stored(self, names: Sequence[str]) -> list[ColumnSource]:
-        """Those of the columns that the file really holds."""
-        found = (self.by_name[name] for name in names)
-        return [source for source in found if isinstance(source, ColumnSource) and source.leaf >= 0]
-
-    def constant(self, name: str, rows: int) -> pa.Array:
-        """A partition value; the default, or NULLs, of a column that the file does not hold."""
-        source = self.by_name[name]
-        value = self.file.partition_values[source.index] if isinstance(source, PartitionColumn) else source.default
-        return pa.nulls(rows, source.dtype) if value is None else pa.repeat(pa.scalar(value, source.dtype), rows)
-
-    def is_text(self, source: ColumnSource) -> bool:
-        """Whether the stored bytes are the query's strings; not so for decimals, and for bytes that nobody calls UTF-8."""
-        if pa.types.is_string(source.dtype):
-            return self.footer.leaf(source.leaf).logical_type == "STRING"
-        return bool(pa.types.is_binary(source.dtype))
-
-    def is_dictionary(self, source: ColumnSource, row_group: int) -> bool:
-        """Whether a string column is stored as a dictionary throughout: less space than the lengths alone would take."""
-        leaf = self.footer.leaf(source.leaf)
-        if leaf.physical_type != "BYTE_ARRAY" or not is_text(source.dtype):
-            return False
-        if self.footer.chunk(row_group, source.leaf).encodings & _DELTA_ENCODINGS:
-            return False  # small as well, but no dictionary
-        _, uncompressed = self.footer.chunk_size(row_group, source.leaf)
-        return uncompressed < _BYTES_OF_A_LENGTH * int(self.footer.row_counts[row_group])
-
-    def column_bytes(self, names: Sequence[str], row_group: int) -> tuple[int, int]:
-        """Compressed and uncompressed bytes of these columns in a row group."""
-        compressed = uncompressed = 0
-        for source in self.stored(names):
-            stored, decoded = self.footer.chunk_size(row_group, source.leaf)
-            compressed += stored
-            uncompressed += decoded
-        return compressed, uncompressed
-
-    def memory_bytes(self, names: Sequence[str], row_group: int) -> int:
-        """What the columns take when they are decoded: at least a value for each row, however small they are stored.
-
-        A run of two billion NULLs is ten bytes in a file.
-        """
-        rows = int(self.footer.row_counts[row_group])
-        stored = {source.name: self.footer.chunk_size(row_group, source.leaf)[1] for source in self.stored(names)}
-        return sum(max(stored.get(name, 0), rows * self._bytes_of_value(name)) for name in names)
-
-    def _bytes_of_value(self, name: str) -> int:
-        source = self.by_name[name]
-        if isinstance(source, PartitionColumn) and is_text(source.dtype):
-            return len(self.file.partition_values[source.index] or "") + _BYTES_OF_A_LENGTH
-        if pa.types.is_null(source.dtype):  # a partition column of NULLs only
-            return 0
-        return _BYTES_OF_A_VIEW if is_text(source.dtype) else (int(source.dtype.bit_width) + 7) // 8
 
 
 class FileReader:

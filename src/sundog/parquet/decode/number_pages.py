@@ -16,9 +16,9 @@ import pyarrow as pa
 from sundog.kernels.number_chunks import decode_numbers
 from sundog.kernels.parquet_values import BROKEN
 from sundog.kernels.snappy import SLACK
-from sundog.parquet.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
-from sundog.parquet.file_schema import ColumnSource, Reading
-from sundog.parquet.footer import Footer
+from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
+from sundog.parquet.meta.file_schema import ColumnSource, Reading
+from sundog.parquet.meta.footer import Footer
 
 _STORED = {"INT32": pa.int32(), "FLOAT": pa.float32(), "INT64": pa.int64(), "DOUBLE": pa.float64()}
 _IN_THE_FILE = 0  # instead of an address

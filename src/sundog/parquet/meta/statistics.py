@@ -34,9 +34,9 @@ import pyarrow as pa
 
 from sundog.expr.buffers import Bools
 from sundog.expr.ranks import NAN_RANK, Rank, float_rank, ranks_of_values
-from sundog.parquet.file_schema import ColumnSource, Reading
-from sundog.parquet.footer import Footer
-from sundog.parquet.reader import FileLayout
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.file_schema import ColumnSource, Reading
+from sundog.parquet.meta.footer import Footer
 from sundog.parquet.relation import DataFile, PartitionColumn, Relation
 
 Ranks = npt.NDArray[np.object_]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from sundog.parquet.file_metadata import FileMetadata
+from sundog.parquet.meta.file_metadata import FileMetadata
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ from sundog.expr.nodes import (
 )
 from sundog.expr.raising import can_raise
 from sundog.expr.ranks import NAN_RANK, ranks_of_values
-from sundog.parquet.bounds import MAX_LEVELS, expression_bounds
-from sundog.parquet.statistics import Bounds, Ranks, Statistics
+from sundog.parquet.meta.bounds import MAX_LEVELS, expression_bounds
+from sundog.parquet.meta.statistics import Bounds, Ranks, Statistics
 from sundog.tree import height
 
 

@@ -16,16 +16,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.stored_text import StoredPredicate
+from sundog.columns.vectors import plain_text
 from sundog.expr.nodes import Expr, columns_of
 from sundog.expr.ranks import is_text
-from sundog.operators.aggregate.vectors import plain_text
 from sundog.operators.context import TaskContext
 from sundog.operators.filter import keep_rows
-from sundog.operators.stored_text import StoredPredicate
-from sundog.parquet.access_plan import FileSlice, ParquetAccessPlan
-from sundog.parquet.footer import read_footer
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.meta.file_layout import FileLayout
+from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.reader import FileLayout, FileReader
+from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
 from sundog.parquet.relation import Relation
 
 _RUN_ROWS = 131_072
@@ -40,7 +41,7 @@ class ScanTask:
     """Reads `columns` of its slices' rows where `predicate` is true. `batch_rows` bounds batches, to stop early.
 
     `as_stored` names string columns that whoever reads takes as dictionary or string_view arrays as well: no string is
-    copied then (`parquet/text_pages.py`), and equal ones of a dictionary need not be found again.
+    copied then (`parquet/decode/text_pages.py`), and equal ones of a dictionary need not be found again.
     """
 
     relation: Relation  # without its files: those of the task are in the slices

@@ -41,7 +41,7 @@ from sundog.kernels.thrift_values import (
     gather_fields,
     read_values,
 )
-from sundog.parquet.thrift import Struct, read_struct
+from sundog.parquet.meta.thrift import Struct, read_struct
 
 Ints = npt.NDArray[np.int64]
 

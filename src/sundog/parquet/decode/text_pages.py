@@ -21,8 +21,8 @@ from sundog.kernels.open_pages import PACKED, ROWS, UNPACKED
 from sundog.kernels.parquet_values import BROKEN
 from sundog.kernels.snappy import SLACK
 from sundog.kernels.text_chunks import decode_text
-from sundog.parquet.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
-from sundog.parquet.footer import Footer
+from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
+from sundog.parquet.meta.footer import Footer
 
 _BYTES_OF_A_LENGTH = 4
 _LARGEST_BLOCK = (1 << 31) - 1  # bytes that a view can point into

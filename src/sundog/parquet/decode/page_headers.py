@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sundog.kernels.thrift_values import FALSE, I32, STRUCT, TRUE
-from sundog.parquet.thrift import Struct, ThriftError, read_struct
+from sundog.parquet.meta.thrift import Struct, ThriftError, read_struct
 
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8

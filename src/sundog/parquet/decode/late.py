@@ -24,11 +24,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.expr.ranks import is_text
-from sundog.parquet.file_schema import ColumnSource, to_query_type
-from sundog.parquet.pages import PageMap, PageReader
+from sundog.parquet.decode.pages import PageMap, PageReader
+from sundog.parquet.decode.reader import FileReader, check_decoded
+from sundog.parquet.meta.file_schema import ColumnSource, to_query_type
 from sundog.parquet.paths import is_local
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.reader import FileReader, check_decoded
 
 Rows = npt.NDArray[np.int64]
 

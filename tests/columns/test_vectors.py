@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.operators.aggregate.vectors import Vector, concat, from_arrow, nulls, to_arrow
+from sundog.columns.vectors import Vector, concat, from_arrow, nulls, to_arrow
 from tests.oracle.batches import ALL_TYPES, arrow_arrays
 
 LONG = "a string that is longer than twelve bytes"

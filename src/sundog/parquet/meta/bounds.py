@@ -41,7 +41,7 @@ from sundog.expr.nodes import (
 from sundog.expr.raising import can_raise
 from sundog.expr.ranks import Rank, array_of_ranks, ranks_of, ranks_of_values
 from sundog.expr.zones import Zone
-from sundog.parquet.statistics import Bounds, Ranks, Statistics
+from sundog.parquet.meta.statistics import Bounds, Ranks, Statistics
 from sundog.tree import height, map_children
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 

@@ -30,8 +30,7 @@ from sundog.kernels.open_pages import (
     UNPACKED_AT,
 )
 from sundog.kernels.snappy import SLACK
-from sundog.parquet.footer import Footer
-from sundog.parquet.page_headers import (
+from sundog.parquet.decode.page_headers import (
     DATA_PAGE_V2,
     DICTIONARY_ENCODINGS,
     DICTIONARY_PAGE,
@@ -42,7 +41,8 @@ from sundog.parquet.page_headers import (
     UnknownPage,
     read_page_header,
 )
-from sundog.parquet.thrift import ThriftError
+from sundog.parquet.meta.footer import Footer
+from sundog.parquet.meta.thrift import ThriftError
 
 _CODECS_OF_KERNELS = ("UNCOMPRESSED", "SNAPPY")
 _CODECS = (*_CODECS_OF_KERNELS, "GZIP", "ZSTD")
