@@ -17,6 +17,7 @@ Nothing is lost in either direction, so the border only has to change the time z
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +43,18 @@ _SIMPLE: dict[str, pa.DataType] = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+
+
+@cache
+def is_text(dtype: pa.DataType) -> bool:
+    """Whether values are strings or bytes, in whichever form Arrow holds them."""
+    return bool(pa.types.is_string(dtype) or pa.types.is_binary(dtype) or is_view(dtype))
+
+
+@cache
+def is_view(dtype: pa.DataType) -> bool:
+    """Whether strings or bytes are views into blocks that they may share."""
+    return bool(pa.types.is_string_view(dtype) or pa.types.is_binary_view(dtype))
 
 
 def arrow_type(spark_json: Any) -> pa.DataType | None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sundog.columns.vectors import from_arrow
+from sundog.columns.arrow import from_arrow
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
 from sundog.expr.matching import matches
 from sundog.expr.nodes import Column, StringTest

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.columns.vectors import Vector, concat, from_arrow, nulls, to_arrow
+from sundog.columns.arrow import compact, from_arrow, to_arrow
+from sundog.columns.blocks import concat
+from sundog.columns.vectors import Vector, nulls
 from tests.oracle.batches import ALL_TYPES, arrow_arrays
 
 LONG = "a string that is longer than twelve bytes"
@@ -63,7 +65,7 @@ def test_concat_of_strings_from_different_blocks() -> None:
 
 def test_compact_lets_go_of_large_blocks() -> None:
     vector = from_arrow(pa.array([LONG * 1000] * 10 + [LONG]))
-    kept = vector.slice(10, 11).compact()
+    kept = compact(vector.slice(10, 11))
     assert sum(block.size for block in kept.blocks) < 100
     assert to_arrow(kept).to_pylist() == [LONG]
 

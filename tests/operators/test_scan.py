@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.columns.vectors import from_arrow, to_arrow
+from sundog.columns.arrow import from_arrow, to_arrow
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.metrics import Metrics

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.columns.vectors import from_arrow, to_arrow
+from sundog.columns.arrow import from_arrow, to_arrow
 from sundog.parquet.decode.text_pages import read_text
 from tests.parquet.files import damage, footer_of, write_file
 

@@ -13,13 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import Vector, from_arrow, full_mask, is_view, plain_text, plain_type
+from sundog.columns.arrow import from_arrow, plain_text, plain_type
+from sundog.columns.vectors import Vector, full_mask
 from sundog.expr.buffers import Bools
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, IsNull, Literal, Not, columns_of, conjunction, conjuncts
 from sundog.expr.raising import can_raise
 from sundog.expr.where import where_mask
 from sundog.kernels.strings import MAX_INLINE
+from sundog.types import is_view
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from sundog.expr.buffers import Bools, array_from, validity_of, values_of
 from sundog.expr.casts import cast
 from sundog.expr.compare import compare, is_in
 from sundog.expr.decimals import decimal_absolute, decimal_arithmetic, decimal_negate, make_decimal, unscaled_value
+from sundog.expr.floats import canonical_floats
 from sundog.expr.matching import matches
 from sundog.expr.nodes import (
     Abs,
@@ -272,10 +273,7 @@ def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> Steps:
 
 def _normalize_float(expr: NormalizeFloat, batch: pa.RecordBatch) -> Steps:
     child = yield expr.child, batch
-    values = values_of(child)
-    with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
-        canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
-    return array_from(canonical, validity_of(child), expr.dtype)
+    return array_from(canonical_floats(values_of(child)), validity_of(child), expr.dtype)
 
 
 def _to_unscaled(expr: DecimalToUnscaled, batch: pa.RecordBatch) -> Steps:

@@ -25,6 +25,8 @@ import pyarrow.compute as pc
 
 from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, Indices, Words, decimal_words, string_parts, validity_of, values_of
+from sundog.expr.floats import canonical_floats
+from sundog.types import is_text
 
 Digit = Callable[[Indices | None], Words]
 """The words of the given rows; of all rows for None."""
@@ -39,17 +41,13 @@ def digits(array: pa.Array, descending: bool, nulls_first: bool) -> Iterator[Dig
     if pa.types.is_null(array.type):
         return
     valid = validity_of(array)
-    if _is_text(array.type):
+    if is_text(array.type):
         if valid is not None:
             yield _stored(_null_ranks(valid, nulls_first))
         yield from _text_digits(array, valid, descending)
         return
     for word in _number_words(array, valid, descending, nulls_first):
         yield _stored(word)
-
-
-def _is_text(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_string(dtype) or pa.types.is_binary(dtype))
 
 
 def _stored(words: Words) -> Digit:
@@ -106,8 +104,7 @@ def _signed(values: npt.NDArray[np.int64]) -> Words:
 
 
 def _float_words(values: npt.NDArray[np.float64]) -> Words:
-    with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
-        canonical = np.where(np.isnan(values), np.nan, values + 0.0)
+    canonical = canonical_floats(values)
     bits = np.abs(canonical).view(np.uint64)
     words: Words = np.where(canonical < 0, ~(bits | _SIGN), bits | _SIGN)
     return words

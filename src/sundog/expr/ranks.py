@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from sundog.errors import InternalError
 from sundog.expr.buffers import array_from, decimal_words, numpy_type, validity_of
+from sundog.types import is_text
 
 Rank = int | bytes
 
@@ -46,10 +47,6 @@ def rank_float(rank: int) -> float:
 
 
 NAN_RANK: int = struct.unpack("<q", struct.pack("<d", float("nan")))[0] & _LOW_BITS
-
-
-def is_text(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_string(dtype) or pa.types.is_binary(dtype))
 
 
 def rank_at(array: pa.Array, index: int) -> Rank | None:

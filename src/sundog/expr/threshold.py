@@ -34,7 +34,8 @@ import pyarrow.compute as pc
 
 from sundog.expr.buffers import Bools, decimal_words, validity_of, values_of
 from sundog.expr.ordering import SortKey
-from sundog.expr.ranks import NAN_RANK, Rank, is_text, rank_at, rank_float
+from sundog.expr.ranks import NAN_RANK, Rank, rank_at, rank_float
+from sundog.types import is_text
 
 Place = tuple[Any, ...]
 """Where a leading key stands in the order: plain tuple comparison, smaller is better."""

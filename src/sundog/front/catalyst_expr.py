@@ -55,7 +55,7 @@ from sundog.front.partitioning import NONDETERMINISTIC
 from sundog.front.repeated_columns import spelt_below
 from sundog.front.time_zones import fixed_zone
 from sundog.support import Code, Declined, Reason
-from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, arrow_type, spark_name
+from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, arrow_type, is_text, spark_name
 
 
 @dataclass(frozen=True)
@@ -328,13 +328,9 @@ def _string_test(test: StringTest) -> Reader:
     return read
 
 
-def _is_text(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_string(dtype) or pa.types.is_binary(dtype))
-
-
 def _length(node: Node, scope: Scope) -> Expr:
     (child,) = _children(node, scope, 1)
-    if not _is_text(child.dtype):
+    if not is_text(child.dtype):
         raise _refuse_type(node, child.dtype)
     return StringCall(StringFunction.LENGTH, (child,), pa.int32())
 
@@ -359,14 +355,14 @@ def _concat(node: Node, scope: Scope) -> Expr:
     args = _translate_all(node.children, scope)
     _require(bool(args), Code.UNKNOWN_EXPRESSION, "concat of nothing", node)
     dtype = _same_type(node, args)
-    if not _is_text(dtype):
+    if not is_text(dtype):
         raise _refuse_type(node, dtype)
     return StringCall(StringFunction.CONCAT, tuple(args), dtype)
 
 
 def _substring(node: Node, scope: Scope) -> Expr:
     text, position, count = _children(node, scope, 3)
-    if not _is_text(text.dtype):
+    if not is_text(text.dtype):
         raise _refuse_type(node, text.dtype)
     for number, what in ((position, "a position"), (count, "a length")):
         _constant(number, node, what)

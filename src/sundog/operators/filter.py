@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import Ints, from_arrow, is_view, to_arrow
+from sundog.columns.arrow import compact, from_arrow, to_arrow
+from sundog.columns.vectors import Ints
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
 from sundog.expr.where import where_mask
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.types import is_view
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def _take_with_views(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     """Arrow cannot take from string_view arrays. Where few rows are left, they do not hold on to the bytes of all."""
     indices = pa.array(rows)
     arrays = [
-        to_arrow(from_arrow(column).take(rows).compact(), column.type) if is_view(column.type) else column.take(indices)
+        to_arrow(compact(from_arrow(column).take(rows)), column.type) if is_view(column.type) else column.take(indices)
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

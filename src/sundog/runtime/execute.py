@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sundog.columns.vectors import is_text
 from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.expr.nodes import Column, columns_of
@@ -71,6 +70,7 @@ from sundog.runtime.window import (
 )
 from sundog.support import Code, Declined
 from sundog.tree import walk
+from sundog.types import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

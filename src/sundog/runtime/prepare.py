@@ -24,7 +24,6 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import columns_of, substitute
 from sundog.expr.printing import render
-from sundog.expr.ranks import is_text
 from sundog.operators.aggregate.grouping import grouped_bytes
 from sundog.operators.aggregate.hash_partition import MOST_TARGETS
 from sundog.operators.aggregate.key_layout import KeyLayout
@@ -57,6 +56,7 @@ from sundog.runtime.flow import Flow, Runtime
 from sundog.runtime.spark import SparkRuntime, driver_of
 from sundog.support import Code, Declined
 from sundog.tree import transform_up, walk
+from sundog.types import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sundog.columns.vectors import from_arrow, plain_text
+from sundog.columns.arrow import from_arrow, plain_text
 from sundog.metrics import Metrics
 from sundog.parquet.decode.late import RowPicker
 from sundog.parquet.decode.reader import FileReader

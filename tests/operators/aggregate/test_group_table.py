@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.columns.vectors import from_arrow, to_arrow
+from sundog.columns.arrow import from_arrow, to_arrow
 from sundog.operators.aggregate import group_table, known_keys
 from sundog.operators.aggregate.direct_keys import direct_groups
 from sundog.operators.aggregate.group_table import GroupTable

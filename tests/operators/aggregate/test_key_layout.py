@@ -7,7 +7,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.columns.vectors import Vector, from_arrow
+from sundog.columns.arrow import from_arrow
+from sundog.columns.vectors import Vector
 from sundog.operators.aggregate.group_keys import KeyEncoder, assign_by_hash, hash_words
 from sundog.operators.aggregate.grouping import Spread
 from sundog.operators.aggregate.key_layout import KeyLayout

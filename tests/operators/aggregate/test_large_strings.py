@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sundog.columns import vectors
-from sundog.columns.vectors import from_arrow, to_arrow
+from sundog.columns import text
+from sundog.columns.arrow import from_arrow, to_arrow
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.metrics import Metrics
@@ -34,7 +34,7 @@ MEGABYTES = "x" * (10 << 20)
 
 @pytest.fixture
 def low_limit(monkeypatch):
-    monkeypatch.setattr(vectors, "LARGEST_STRING_BYTES", LIMIT)
+    monkeypatch.setattr(text, "LARGEST_STRING_BYTES", LIMIT)
 
 
 def rows(count: int) -> pa.RecordBatch:

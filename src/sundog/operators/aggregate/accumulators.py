@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sundog.columns.vectors import is_text
 from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall
 from sundog.operators.aggregate.accumulator import Accumulator
@@ -13,6 +12,7 @@ from sundog.operators.aggregate.extremes import Bits, Extreme
 from sundog.operators.aggregate.moments import Covariance, Variance
 from sundog.operators.aggregate.picks import ExtremeBy, ExtremePick, FirstLast
 from sundog.operators.aggregate.sums import AverageFloats, AverageIntervals, Count, SumFloats, SumInts
+from sundog.types import is_text
 
 
 def accumulator_for(call: AggregateCall) -> Accumulator:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sundog.columns.vectors import Ints, Vector, from_arrow, text_bytes, to_arrow, writable_pieces
+from sundog.columns.arrow import from_arrow, to_arrow
+from sundog.columns.text import text_bytes, writable_pieces
+from sundog.columns.vectors import Ints, Vector
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.ordering import SortKey
 from sundog.operators.aggregate.grouping import Grouped

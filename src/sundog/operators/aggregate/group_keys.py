@@ -14,10 +14,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector, addresses, is_text, shared_blocks
+from sundog.columns.blocks import addresses, shared_blocks
+from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector
 from sundog.kernels.by_group import count_by_group
 from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets, has_nulls
+from sundog.types import is_text
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,19 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sundog.columns.vectors import (
-    NO_MASK,
-    Blocks,
-    Ints,
-    Vector,
-    concat,
-    empty_values,
-    full_mask,
-    is_text,
-    nulls,
-    on_blocks_behind,
-    shared_blocks,
-)
+from sundog.columns.blocks import concat, on_blocks_behind, shared_blocks
+from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector, empty_values, full_mask, nulls
 from sundog.kernels.partition import scatter, scatter_coded, scatter_pair, scatter_rows
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.group_keys import (
@@ -42,6 +31,7 @@ from sundog.operators.aggregate.group_keys import (
 )
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
 from sundog.operators.aggregate.states import Chunk, StateLayout
+from sundog.types import is_text
 
 EXCHANGE_LEVEL, WAIT_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = range(6)
 _BUCKET_BYTES = 1 << 19

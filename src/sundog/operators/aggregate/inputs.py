@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sundog.columns.vectors import Bytes, Ints, Vector, from_arrow, plain_text
+from sundog.columns.arrow import from_arrow, plain_text
+from sundog.columns.vectors import Bytes, Ints, Vector
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
 from sundog.expr.nodes import Expr

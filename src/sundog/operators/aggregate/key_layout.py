@@ -21,17 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import (
-    NO_MASK,
-    Blocks,
-    Bytes,
-    Ints,
-    Vector,
-    addresses,
-    is_text,
-    nulls,
-    storage,
-)
+from sundog.columns.blocks import addresses
+from sundog.columns.vectors import NO_MASK, Blocks, Bytes, Ints, Vector, nulls, storage
+from sundog.expr.floats import canonical_floats
 from sundog.kernels.hash_groups import (
     PLAIN,
     STRING_TAIL,
@@ -42,6 +34,7 @@ from sundog.kernels.hash_groups import (
     hash_views,
 )
 from sundog.kernels.partition import get_pair, get_word, put_pair, put_word, scatter_pair, scatter_word
+from sundog.types import is_text
 
 Hashes = npt.NDArray[np.uint64]
 Targets = npt.NDArray[np.uint16]
@@ -231,18 +224,9 @@ def _as_words(key: Vector) -> npt.NDArray[Any]:
     if values.ndim == 2:  # a decimal whose low half says it all
         return np.ascontiguousarray(values[:, 0])
     if values.dtype.kind == "f":
-        values = _canonical(values)
+        values = canonical_floats(values)
     size = values.dtype.itemsize
     return values.view(np.int64 if size == 8 else f"u{size}")
-
-
-def _canonical(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Floats with one NaN and one zero."""
-    values = values + values.dtype.type(0)
-    missing = np.isnan(values)
-    if missing.any():
-        values[missing] = np.nan
-    return values
 
 
 def _null_word(keys: Sequence[Vector], length: int) -> Ints:

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns import vectors
-from sundog.columns.vectors import Blocks, Ints, Vector, addresses, is_text
+from sundog.columns import text
+from sundog.columns.blocks import addresses
+from sundog.columns.vectors import Blocks, Ints, Vector
 from sundog.kernels.hash_groups import assign_groups
 from sundog.kernels.strings import long_bytes, own_long_strings
 from sundog.operators.aggregate.group_keys import hash_words
 from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.types import is_text
 
 _FIRST_SLOTS = 1 << 10
 Ids = npt.NDArray[np.int32]
@@ -102,7 +104,7 @@ class KeyTable:
     def _own_strings(self, words: Ints, at: int, blocks: Ints) -> None:
         """Copy them to a block, or to several if they are more than a view can point into."""
         size = long_bytes(words, at)
-        if size > vectors.LARGEST_STRING_BYTES and len(words) > 1:
+        if size > text.LARGEST_STRING_BYTES and len(words) > 1:
             for half in np.array_split(words, 2):
                 self._own_strings(half, at, blocks)
         elif size:

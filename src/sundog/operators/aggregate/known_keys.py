@@ -22,11 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import NO_MASK, Bytes, Vector, is_text
+from sundog.columns.vectors import NO_MASK, Bytes, Vector
 from sundog.kernels.direct_groups import add_coded_slots, add_slots, known_values, range_of
 from sundog.operators.aggregate.direct_keys import MOST_SLOTS, is_whole_number
 from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.key_table import Ids, KeyTable
+from sundog.types import is_text
 
 _MOST_ENTRIES = 1 << 12
 _FEW_OF = 8  # entries of a dictionary are few if they are at most one for so many rows

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from sundog.columns.arrow import compact
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.first_phase import FirstPhase
 from sundog.operators.aggregate.grouping import owned_rows
@@ -54,7 +55,7 @@ class PartialAggregate(Operator):
                 rows = evaluate_rows(self.keys, self.aggregates, batch)
                 if self.shares > 1:
                     rows = rows.take(owned_rows(layout, rows.keys, rows.length, self.shares, context.partition))
-                    rows = replace(rows, keys=[key.compact() for key in rows.keys])
+                    rows = replace(rows, keys=[compact(key) for key in rows.keys])
                 made = [batch for chunk in phase.take_in(rows) for batch in layout.to_batches(chunk)]
             yield from made
         for chunk in phase.finish():

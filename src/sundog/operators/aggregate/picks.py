@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import Bytes, Vector, addresses, both, concat, full_mask, is_text, nulls
+from sundog.columns.arrow import compact
+from sundog.columns.blocks import addresses, concat
+from sundog.columns.vectors import Bytes, Vector, both, full_mask, nulls
 from sundog.kernels.by_group import (
     extreme_float_row_by_group,
     extreme_int_row_by_group,
@@ -29,6 +31,7 @@ from sundog.kernels.by_group import (
 from sundog.operators.aggregate.accumulator import Accumulator, as_floats, as_ints, counted, mask_of
 from sundog.operators.aggregate.group_keys import Groups
 from sundog.operators.aggregate.sums import FLAG
+from sundog.types import is_text
 
 Rows = npt.NDArray[np.int64]
 
@@ -71,7 +74,7 @@ class _Pick(Accumulator):
         self.groups = groups.count
         rows = self._win(columns, valid, groups)
         self._chosen = (rows >= 0).view(np.uint8)
-        self._held = [_taken(column, rows, self._chosen).compact() for column in columns]
+        self._held = [compact(_taken(column, rows, self._chosen)) for column in columns]
 
     def evaluate(self) -> Vector:
         held = self._held

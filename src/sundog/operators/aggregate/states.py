@@ -18,20 +18,14 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sundog.columns.vectors import (
-    Ints,
-    Vector,
-    from_arrow,
-    is_text,
-    is_writable,
-    storage,
-    to_arrow,
-    writable_pieces,
-)
+from sundog.columns.arrow import compact, from_arrow, to_arrow
+from sundog.columns.text import is_writable, writable_pieces
+from sundog.columns.vectors import Ints, Vector, storage
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.accumulators import accumulator_for
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout
+from sundog.types import is_text
 
 HASH_COLUMN = "__hash"
 REPEATED_COUNT = pa.run_end_encoded(pa.int32(), pa.int64())
@@ -174,8 +168,8 @@ class Chunk:
 
     def compact(self) -> Chunk:
         """The same without holding on to the batches it came from."""
-        states = [[vector.compact() for vector in states] for states in self.states]
-        return Chunk(self.length, [key.compact() for key in self.keys], states)
+        states = [[compact(vector) for vector in states] for states in self.states]
+        return Chunk(self.length, [compact(key) for key in self.keys], states)
 
     def slice(self, start: int, end: int) -> Chunk:
         keys = [vector.slice(start, end) for vector in self.keys]

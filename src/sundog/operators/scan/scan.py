@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.arrow import plain_text
 from sundog.columns.stored_text import StoredPredicate
-from sundog.columns.vectors import plain_text
 from sundog.expr.nodes import Expr, columns_of
-from sundog.expr.ranks import is_text
 from sundog.operators.context import TaskContext
 from sundog.operators.filter import keep_rows
 from sundog.parquet.decode.reader import FileReader
@@ -28,6 +27,7 @@ from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
 from sundog.parquet.relation import Relation
+from sundog.types import is_text
 
 _RUN_ROWS = 131_072
 _RUN_ROWS_OF_NUMBERS = 4 * _RUN_ROWS  # which are decoded together; strings, one row group at a time

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import from_arrow
+from sundog.columns.arrow import from_arrow
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render

@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.expr.ranks import is_text
 from sundog.parquet.decode.pages import PageMap, PageReader
 from sundog.parquet.decode.reader import FileReader, check_decoded
 from sundog.parquet.meta.file_schema import ColumnSource, to_query_type
 from sundog.parquet.paths import is_local
 from sundog.parquet.problems import FileProblem, ProblemKind
+from sundog.types import is_text
 
 Rows = npt.NDArray[np.int64]
 

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sundog.expr.ranks import is_text
 from sundog.parquet.meta.file_schema import ColumnSource, resolve_columns
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.relation import DataFile, PartitionColumn, Relation
+from sundog.types import is_text
 
 _DELTA_ENCODINGS = 0b1110_0000  # DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY
 _BYTES_OF_A_LENGTH = 4
