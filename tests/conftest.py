@@ -54,7 +54,7 @@ def give_frames_to_arrow() -> None:
 def enabled(spark: Any) -> Iterator[Any]:
     """The session with sundog on; afterwards, none of the settings that a module made in it."""
     import sundog
-    from sundog.front.session_conf import keys_set
+    from sundog.front.session.session_conf import keys_set
 
     sundog.enable(spark)
     yield spark

@@ -75,8 +75,8 @@ LAYERS = {
         "plan", "operators", "parquet", "columns", "expr", "report.details", "versions", packages="numpy pyarrow"
     ),
     "report": layer(
-        "front.catalyst_expr",
-        "front.conf_table",
+        "front.expressions",
+        "front.session.conf_table",
         "front.shapes",
         "plan",
         "operators.base",
@@ -88,9 +88,9 @@ BASE_PACKAGES = {"numpy", "pyarrow"}
 
 # The only modules of a layer that may speak to Spark. The modules above all layers (query, cli, ...) may as well.
 SPARK_MODULES = {
-    "front.jvm",
-    "front.large_text",
-    "front.relation",
+    "front.jvm.plan",
+    "front.jvm.large_text",
+    "front.relation.relation",
     "front.spark_errors",
     "front.splice",
     "front.write_command",

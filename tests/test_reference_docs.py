@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sundog.config import OPTIONS
-from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS
+from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS
 from sundog.front.shapes.aggregate import FUNCTIONS
 from sundog.front.shapes.window import AGGREGATES
 from sundog.metrics import METRICS

@@ -23,14 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from sundog.config import Settings
-from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node
-from sundog.front.jvm import CatalystPlan, held_listings, output_fields
+from sundog.front.expressions.time_zones import java_zone
+from sundog.front.expressions.translate import Scope
+from sundog.front.jvm.plan import CatalystPlan, held_listings, output_fields
 from sundog.front.match import Match, Matches, match_plan
-from sundog.front.relation import read_relation
-from sundog.front.session_conf import SessionConf
+from sundog.front.relation.relation import read_relation
+from sundog.front.session.session_conf import SessionConf
 from sundog.front.splice import frame_at, splice
-from sundog.front.time_zones import java_zone
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.relation import Relation
 from sundog.plan.logical import Foreign

@@ -19,8 +19,8 @@ from sundog.config import Settings
 from sundog.expr.calls import Bound, WindowCall
 from sundog.expr.printing import render, render_order
 from sundog.expr.zones import Zone
-from sundog.front.catalyst_expr import Scope
 from sundog.front.catalyst_json import Node, parse_plan
+from sundog.front.expressions.translate import Scope
 from sundog.front.match import Matches, match_plan
 from sundog.front.shapes.window import match_window
 from sundog.plan.logical import Foreign, LogicalPlan, Project, Window
@@ -138,7 +138,7 @@ def test_a_window_of_a_future_version_declines_or_is_the_same(name: str) -> None
         for number, tree in enumerate(node["windowExpressions"]):
             for place, part in enumerate(tree):
                 if part["class"].endswith((".MakeDecimal", ".AttributeReference", ".SortOrder")):
-                    continue  # read by catalyst_expr, which has a test like this of its own, or from the window's own keys
+                    continue  # read by front.expressions, which has a test like this of its own, or from the window's own keys
                 variants = [{**part, "class": "org.apache.spark.sql.Future"}]
                 variants += [{**part, "num-children": 0}] if part["num-children"] else []
                 unreadable = len(variants)

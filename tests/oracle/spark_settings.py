@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sundog.front.session_conf import registered_keys
+from sundog.front.session.session_conf import registered_keys
 
 
 def all_settings(spark: Any) -> dict[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from tests.oracle.tables import events, write_files
 from tests.plans.analysed import analysed, stable_text
 
 from sundog.front.catalyst_json import Node, place_of
-from sundog.front.jvm import CatalystPlan
+from sundog.front.jvm.plan import CatalystPlan
 
 QUERIES = [
     "SELECT grp, count(*), sum(num), avg(d), min(s), max(ts) FROM events GROUP BY grp",

@@ -1,10 +1,10 @@
-"""Records Catalyst's JSON of single expressions, so that `front/catalyst_expr.py` is tested without a JVM.
+"""Records Catalyst's JSON of single expressions, so that `front/expressions/translate.py` is tested without a JVM.
 
 `tests/plans/record.py` runs it.
 
 Each group becomes `<version>/expr_<group>.json`: a list of {"sql", "nodes"}, where `nodes` is the optimised expression's
-JSON with the fields that the JSON leaves out filled in by `front/jvm_details.py`. What must come out of them stands in
-`expr_<group>.txt`, which `tests/front/test_catalyst_expr.py` compares (and writes with SUNDOG_UPDATE_GOLDEN=1).
+JSON with the fields that the JSON leaves out filled in by `front/jvm/details.py`. What must come out of them stands in
+`expr_<group>.txt`, which `tests/front/test_expressions.py` compares (and writes with SUNDOG_UPDATE_GOLDEN=1).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from tests.plans.analysed import analysed, stable_text
 
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm_details import complete, read_details
+from sundog.front.jvm.details import complete, read_details
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from sundog.versions import spark_version
 

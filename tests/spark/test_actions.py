@@ -277,7 +277,7 @@ def test_a_plan_of_another_spark_is_left_to_it(session: Any, monkeypatch: pytest
     def other(jvm: Any, jplan: Any) -> str:
         return str(jplan.methodThatThisSparkDoesNotHave())
 
-    monkeypatch.setattr("sundog.front.jvm.plan_json", other)
+    monkeypatch.setattr("sundog.front.jvm.plan.plan_json", other)
     rows = session.sql(WHOLE).collect()
     assert len(rows) == 40
     run = sundog.last_run()

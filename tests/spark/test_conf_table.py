@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 import sundog
-from sundog.front.conf_table import COMPUTED, DECLINES, ONLY_IN, PREFIX, explicit_keys, families, irrelevant, is_known
+from sundog.front.session.conf_table import (
+    COMPUTED,
+    DECLINES,
+    ONLY_IN,
+    PREFIX,
+    explicit_keys,
+    families,
+    irrelevant,
+    is_known,
+)
 from sundog.query import conf_of
 from tests.oracle.spark_settings import all_settings
 from tests.oracle.tables import events, write_files
@@ -31,7 +40,7 @@ def test_every_setting_of_the_running_spark_has_an_answer(spark: Any) -> None:
     registered = all_settings(spark)
     assert len(registered) > 700
     missing = sorted(key for key in registered if key.startswith(PREFIX) and not is_known(key))
-    assert not missing, f"decide about these in front/conf_table.py: {missing}"
+    assert not missing, f"decide about these in front/session/conf_table.py: {missing}"
 
 
 def test_every_answer_is_about_a_setting_that_exists(spark: Any) -> None:

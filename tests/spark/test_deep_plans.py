@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import sundog
-from sundog.front.jvm import CatalystPlan
+from sundog.front.jvm.plan import CatalystPlan
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files

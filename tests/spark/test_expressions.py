@@ -33,11 +33,11 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, select_k, sort_indices
 from sundog.expr.printing import render
 from sundog.expr.raising import can_raise
-from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm_details import complete, read_details
+from sundog.front.expressions.time_zones import java_zone
+from sundog.front.expressions.translate import Scope, translate
+from sundog.front.jvm.details import complete, read_details
 from sundog.front.spark_errors import to_spark_exception
-from sundog.front.time_zones import java_zone
 from sundog.types import TIMESTAMP, arrow_type
 from tests.oracle.batches import FILE_TYPES, arrow_arrays, record_batches, values
 from tests.oracle.sql_expressions import COLUMN_TYPES, SCHEMA, expression

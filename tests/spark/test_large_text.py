@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
-from sundog.front import large_text
-from sundog.front.large_text import plan_json
+from sundog.front.jvm import large_text
+from sundog.front.jvm.large_text import plan_json
 
 pytestmark = pytest.mark.spark
 

@@ -67,7 +67,7 @@ def fails(*args: Any, **kwargs: Any) -> Any:
 STEPS = {
     "making the query": "sundog.actions.lifecycle.plan_frame",
     "reading the settings": "sundog.actions.lifecycle.conf_of",
-    "reading the plan": "sundog.front.jvm.parse_plan",
+    "reading the plan": "sundog.front.jvm.plan.parse_plan",
     "matching": "sundog.query.match_plan",
     "lowering": "sundog.query.lower",
     "preparing": "sundog.runtime.execute.prepare",

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 import sundog
-from sundog.front.conf_table import ONLY_IN, PREFIX, is_known
+from sundog.front.session.conf_table import ONLY_IN, PREFIX, is_known
 from sundog.versions import spark_version
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.spark_settings import all_settings
@@ -325,7 +325,7 @@ def _outcome_of_spark(session: Any, frame: Any) -> str:
 def test_every_setting_of_this_spark_has_an_answer(session: Any) -> None:
     registered = all_settings(session)
     missing = sorted(key for key in registered if key.startswith(PREFIX) and not is_known(key))
-    assert not missing, f"decide about these in front/conf_table.py: {missing}"
+    assert not missing, f"decide about these in front/session/conf_table.py: {missing}"
 
 
 def test_settings_of_single_versions_say_that_this_one_has_them(session: Any) -> None:

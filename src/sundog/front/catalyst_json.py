@@ -4,7 +4,7 @@ The JSON of a plan is a list of nodes in pre-order; each says how many children 
 is again such a list (one tree), a list of such lists (several trees) or, in Expand, a list of those. Fields that point at children are indexes,
 which the tree replaces. Unknown classes and fields are kept as they are: whoever reads the tree decides.
 
-What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm_details.py`.
+What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm/details.py`.
 
 Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node's place is a
 link to its parent's, of which `path` makes a tuple for the few that are asked.

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sundog.front.jvm import CatalystPlan
+from sundog.front.jvm.plan import CatalystPlan
 from sundog.versions import spark_version
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS
+from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS
 from sundog.front.shapes.aggregate import FUNCTIONS
 from sundog.front.shapes.window import AGGREGATES, PLACES, SHIFTS
 from sundog.versions.tested import environments

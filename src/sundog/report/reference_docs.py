@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sundog.config import OPTIONS, Category
-from sundog.front.conf_table import (
+from sundog.front.session.conf_table import (
     COMPUTED,
     DECLINES,
     HADOOP_OPTION_PREFIXES,

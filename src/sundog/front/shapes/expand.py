@@ -5,9 +5,9 @@ with DISTINCT over several lists of arguments.
 from __future__ import annotations
 
 from sundog.expr.nodes import Expr
-from sundog.front.catalyst_expr import Scope, translate
 from sundog.front.catalyst_json import Node
-from sundog.front.relation import internal_name
+from sundog.front.expressions.translate import Scope, translate
+from sundog.front.relation.relation import internal_name
 from sundog.plan.logical import Expand, LogicalPlan
 from sundog.support import Code, Declined, Reason
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node
-from sundog.front.catalyst_literals import literal_value
+from sundog.front.expressions.literals import literal_value
 from sundog.support import Code, Declined
 
 

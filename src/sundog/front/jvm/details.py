@@ -4,7 +4,7 @@
 zone of whichever session is active in the thread that asks, strings with U+FFFD for what is not UTF-8. So constants and
 the fields below are taken from the objects themselves and written into the parsed tree:
 
-    Literal         internal      Catalyst's internal value, see `catalyst_literals.py`
+    Literal         internal      Catalyst's internal value, see `expressions/literals.py`
     InSet           hset          a list of internal values
     Cast, Average   evalMode      "ANSI", "LEGACY" or "TRY"; for Average also dataType, the result type as JSON
     Add, Sum, ...   evalContext   the same three, with dataType
@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sundog.front.catalyst_json import Node
-from sundog.front.jvm_functions import Methods, methods, text_of
-from sundog.front.jvm_objects import once_per_jvm
+from sundog.front.jvm.functions import Methods, methods, text_of
+from sundog.front.jvm.objects import once_per_jvm
 from sundog.versions import spark_version
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."

@@ -14,10 +14,10 @@ from typing import Any
 
 from sundog.config import OPTIONS
 from sundog.errors import InternalError
-from sundog.front.conf_table import DECLINES, PREFIX, allows, is_known, watched_keys
-from sundog.front.jvm_functions import methods, text_of
-from sundog.front.jvm_objects import object_mapper, once_per_jvm
-from sundog.front.large_text import json_of
+from sundog.front.jvm.functions import methods, text_of
+from sundog.front.jvm.large_text import json_of
+from sundog.front.jvm.objects import object_mapper, once_per_jvm
+from sundog.front.session.conf_table import DECLINES, PREFIX, allows, is_known, watched_keys
 from sundog.support import Code, Declined, Reason
 from sundog.versions import spark_version
 

@@ -21,15 +21,21 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node
-from sundog.front.checksum_files import is_refused
-from sundog.front.conf_table import HADOOP_OPTION_PREFIXES, LOCAL_FILE_SYSTEMS, READ_OPTIONS, Only, parquet_setting
-from sundog.front.file_listing import ListedFile, list_files, row_bytes
-from sundog.front.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
-from sundog.front.jvm import CatalystPlan, jexpression
-from sundog.front.jvm_functions import methods, text_of, type_json
-from sundog.front.jvm_objects import once_per_jvm
-from sundog.front.large_text import json_of
-from sundog.front.session_conf import SessionConf
+from sundog.front.jvm.functions import methods, text_of, type_json
+from sundog.front.jvm.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
+from sundog.front.jvm.large_text import json_of
+from sundog.front.jvm.objects import once_per_jvm
+from sundog.front.jvm.plan import CatalystPlan, jexpression
+from sundog.front.relation.checksum_files import is_refused
+from sundog.front.relation.file_listing import ListedFile, list_files, row_bytes
+from sundog.front.session.conf_table import (
+    HADOOP_OPTION_PREFIXES,
+    LOCAL_FILE_SYSTEMS,
+    READ_OPTIONS,
+    Only,
+    parquet_setting,
+)
+from sundog.front.session.session_conf import SessionConf
 from sundog.parquet.paths import authority_of, is_local, plain_path, scheme_of
 from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation, in_reading_order
 from sundog.parquet.store_settings import PREFIXES, UnsupportedFileSystem, needed_settings

@@ -1,7 +1,7 @@
 """Catalyst's plan from the JVM: one call for the tree, and one for what the tree's JSON leaves out or only prints.
 
 `toJSON` gives the whole optimised plan in one py4j call (a call costs about 80 µs, so walking the tree object by object
-would not do), `jvm_details.py` the constants and the modes of its expressions.
+would not do), `details.py` the constants and the modes of its expressions.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm_details import complete, read_details
-from sundog.front.jvm_objects import once_per_jvm
-from sundog.front.large_text import plan_json
+from sundog.front.jvm.details import complete, read_details
+from sundog.front.jvm.large_text import plan_json
+from sundog.front.jvm.objects import once_per_jvm
 from sundog.front.repeated_columns import names_of_places
 from sundog.support import Code, Declined
 from sundog.types import arrow_type

@@ -50,10 +50,10 @@ from sundog.expr.nodes import (
 from sundog.expr.strings import valid_like_pattern
 from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node
-from sundog.front.catalyst_literals import internal_value, literal_value
+from sundog.front.expressions.literals import internal_value, literal_value
+from sundog.front.expressions.time_zones import fixed_zone
 from sundog.front.partitioning import NONDETERMINISTIC
 from sundog.front.repeated_columns import spelt_below
-from sundog.front.time_zones import fixed_zone
 from sundog.support import Code, Declined, Reason
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, arrow_type, is_text, spark_name
 
@@ -189,7 +189,7 @@ def _same_type(node: Node, exprs: Sequence[Expr]) -> pa.DataType:
 
 
 def _mode(node: Node, key: str) -> EvalMode:
-    """The evaluation mode that `jvm_details.complete` has filled in."""
+    """The evaluation mode that `jvm.details.complete` has filled in."""
     value = node.get(key)
     if value not in ("ANSI", "LEGACY", "TRY"):
         raise Declined.because(Code.PLAN_VERSION, f"{node.name} has the unknown evaluation mode {value!r}", node.name)

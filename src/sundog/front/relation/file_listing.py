@@ -18,10 +18,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.front.internal_rows import UnreadableValue, decode_row
-from sundog.front.jvm_functions import methods, text_of
-from sundog.front.jvm_objects import once_per_jvm
-from sundog.front.large_text import json_of
+from sundog.front.jvm.functions import methods, text_of
+from sundog.front.jvm.internal_rows import UnreadableValue, decode_row
+from sundog.front.jvm.large_text import json_of
+from sundog.front.jvm.objects import once_per_jvm
 from sundog.support import Code, Declined
 from sundog.versions import spark_version
 

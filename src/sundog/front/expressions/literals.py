@@ -1,6 +1,6 @@
 """Catalyst's internal values -> Python values that `pa.scalar(value, dtype)` takes.
 
-A constant is read from Catalyst's object, never from a printed text. `jvm_details.py` brings its internal value as JSON
+A constant is read from Catalyst's object, never from a printed text. `jvm/details.py` brings its internal value as JSON
 that says it exactly: dates as days, timestamps and day-time intervals as microseconds, year-month intervals as months,
 strings and binaries as bytes in base64, floats as their bits, decimals as digits with their scale. Temporal values stay
 integers here.

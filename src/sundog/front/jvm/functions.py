@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sundog.front.jvm_objects import object_mapper, once_per_jvm
-from sundog.front.large_text import joined_pieces, pattern_of_pieces
+from sundog.front.jvm.large_text import joined_pieces, pattern_of_pieces
+from sundog.front.jvm.objects import object_mapper, once_per_jvm
 from sundog.versions import spark_version
 
 _PRIMITIVES = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
-from sundog.front.jvm_objects import object_mapper, once_per_jvm
+from sundog.front.jvm.objects import object_mapper, once_per_jvm
 
 _PIECE = 7000  # characters, most of which are a byte in UTF-8
 log = logging.getLogger("sundog")

@@ -22,8 +22,8 @@ import pytest
 from sundog.expr.nodes import Cast, Column, EvalMode, Literal
 from sundog.expr.printing import render
 from sundog.expr.zones import Zone
-from sundog.front.catalyst_expr import SUPPORTED_EXPRESSIONS, Scope, translate
 from sundog.front.catalyst_json import Node
+from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS, Scope, translate
 from sundog.support import Code, Declined
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, spark_name
 from tests.plans.record_expressions import GROUPS, SCHEMA
