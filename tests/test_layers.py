@@ -40,6 +40,7 @@ LAYERS = {
     "kernels": layer(packages="numpy numba llvmlite"),
     "expr": layer("kernels", packages="numpy pyarrow"),
     "columns": layer("kernels", "expr", packages="numpy pyarrow"),
+    "functions": layer("columns", "expr", "kernels", packages="numpy pyarrow"),
     "parquet": layer(packages="numpy pyarrow"),
     "parquet.meta": layer("parquet.*", "expr", "kernels", packages="numpy pyarrow"),
     "parquet.prune": layer("parquet.*", "parquet.meta", "expr", packages="numpy pyarrow"),
@@ -48,13 +49,14 @@ LAYERS = {
     "operators.scan": layer("operators.*", "parquet", "columns", "expr", packages="numpy pyarrow"),
     "operators.topk": layer("operators.*", "operators.scan", "parquet", "columns", "expr", packages="numpy pyarrow"),
     "operators.aggregate": layer(
-        "operators.*", "operators.topk", "columns", "expr", "kernels", packages="numpy pyarrow"
+        "operators.*", "operators.topk", "functions", "columns", "expr", "kernels", packages="numpy pyarrow"
     ),
     "operators.window": layer(
         "operators.*",
         "operators.scan",
         "operators.aggregate",
         "parquet",
+        "functions",
         "columns",
         "expr",
         "kernels",

@@ -22,7 +22,7 @@ from sundog.expr.printing import render
 from sundog.front.catalyst_json import Node, place_of
 from sundog.front.expressions.translate import Scope
 from sundog.front.shapes.aggregate import FUNCTIONS, match_aggregate
-from sundog.operators.aggregate.accumulators import accumulator_for
+from sundog.functions.table import accumulator_for
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.plan.logical import Aggregate, Foreign, LogicalPlan, Project
 from sundog.plan.physical import call_text, named_text

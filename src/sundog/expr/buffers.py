@@ -53,6 +53,18 @@ def values_of(array: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(buffer, storage, count=len(array), offset=array.offset * storage.itemsize)
 
 
+def is_narrow(dtype: pa.DataType) -> bool:
+    """Whether a value of the type is one word."""
+    if pa.types.is_decimal(dtype):
+        return bool(dtype.precision <= 18)
+    return bool(
+        pa.types.is_integer(dtype)
+        or pa.types.is_floating(dtype)
+        or pa.types.is_boolean(dtype)
+        or pa.types.is_temporal(dtype)
+    )
+
+
 def decimal_words(array: pa.Array) -> tuple[Words, npt.NDArray[np.int64]]:
     """The low and high halves of a decimal128 array's unscaled values, in two's complement."""
     buffer = array.buffers()[1]

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundog.expr.buffers import validity_of
+from sundog.expr.buffers import is_narrow, validity_of
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import ranks_of
 from sundog.metrics import Metrics
 from sundog.operators.window.carry import carries_of, read_summaries
 from sundog.operators.window.halo import check_row_accounting
-from sundog.operators.window.range_key import is_narrow
 from sundog.operators.window.ranges import extremes_of
 from sundog.operators.window.statistics_ranges import MOST_READ, ranges_from_statistics
 from sundog.operators.window.steps import WindowSteps

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sundog.operators.aggregate.accumulator import Accumulator
-from sundog.operators.aggregate.group_keys import Groups, one_group
+from sundog.functions.grouped import Accumulator, Groups, one_group
 from sundog.operators.aggregate.group_table import GroupTable
 from sundog.operators.aggregate.grouping import SAMPLE_LEVEL, merge_chunks, sample_chunks
 from sundog.operators.aggregate.inputs import Rows

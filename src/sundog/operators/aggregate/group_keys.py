@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sundog.columns.blocks import addresses, shared_blocks
-from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector
-from sundog.kernels.by_group import count_by_group
+from sundog.columns.vectors import Blocks, Ints, Vector
+from sundog.functions.grouped import Groups
 from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets, has_nulls
 from sundog.types import is_text
@@ -118,27 +118,7 @@ def assign_by_hash(hashes: Hashes, level: int, partitions: int, counts: Ints) ->
 
 
 @dataclass(frozen=True)
-class Groups:
-    """`ids[row]` is the group of each row, below `count`."""
-
-    ids: npt.NDArray[np.int32]
-    count: int
-
-    @cached_property
-    def sizes(self) -> Ints:
-        """How many of the rows each group has: what all counts and averages of columns without NULL have in common."""
-        sizes = np.zeros(self.count, np.int64)
-        count_by_group(self.ids, NO_MASK, sizes)
-        return sizes
-
-
-@dataclass(frozen=True)
 class FoundGroups(Groups):
     """The same where all groups are those of the rows at hand: `founders[group]` is the first row of each."""
 
     founders: npt.NDArray[np.int32]
-
-
-def one_group(length: int) -> Groups:
-    """All rows in one group, which is there also where there is no row."""
-    return Groups(np.zeros(length, np.int32), 1)

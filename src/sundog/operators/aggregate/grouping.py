@@ -19,15 +19,13 @@ import numpy.typing as npt
 
 from sundog.columns.blocks import concat, on_blocks_behind, shared_blocks
 from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector, empty_values, full_mask, nulls
+from sundog.functions.grouped import Accumulator, Groups, one_group
 from sundog.kernels.partition import scatter, scatter_coded, scatter_pair, scatter_rows
-from sundog.operators.aggregate.accumulator import Accumulator
 from sundog.operators.aggregate.group_keys import (
     NO_HASHES,
     Encoded,
-    Groups,
     KeyEncoder,
     assign_by_hash,
-    one_group,
 )
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout, Targets
 from sundog.operators.aggregate.states import Chunk, StateLayout

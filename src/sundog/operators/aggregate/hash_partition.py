@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sundog.operators.aggregate.accumulators import is_order_sensitive
+from sundog.functions.table import is_order_sensitive
 from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL, spread_chunks
 from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner

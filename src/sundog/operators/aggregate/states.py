@@ -22,8 +22,8 @@ from sundog.columns.arrow import compact, from_arrow, to_arrow
 from sundog.columns.text import is_writable, writable_pieces
 from sundog.columns.vectors import Ints, Vector, storage
 from sundog.expr.calls import AggregateCall, NamedExpr
-from sundog.operators.aggregate.accumulator import Accumulator
-from sundog.operators.aggregate.accumulators import accumulator_for
+from sundog.functions.grouped import Accumulator
+from sundog.functions.table import accumulator_for
 from sundog.operators.aggregate.key_layout import Hashes, KeyLayout
 from sundog.types import is_text
 

@@ -23,10 +23,11 @@ import pyarrow.compute as pc
 
 from sundog.expr.calls import WindowCall
 from sundog.expr.ordering import SortKey
+from sundog.functions.framed import Elements, FrameFunction, Hazard
+from sundog.functions.ranks import PLACE_FUNCTIONS, Standing
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.columns import HALO, RangeColumns, has, table_of
-from sundog.operators.window.elements import Elements, FrameFunction, Hazard
 from sundog.operators.window.frame_need import need_of
 from sundog.operators.window.functions import (
     frame_function,
@@ -35,7 +36,6 @@ from sundog.operators.window.functions import (
     told_to_earlier,
     told_to_later,
 )
-from sundog.operators.window.places import PLACE_FUNCTIONS, Standing
 from sundog.operators.window.sorted_rows import SortedRows
 
 SUMMARY_SCHEMA = pa.schema([("range", pa.int32()), ("summary", pa.binary())])

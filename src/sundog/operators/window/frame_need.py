@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sundog.expr.calls import Bound, BoundKind, Frame, WindowCall
-from sundog.operators.window.picks import literal_int
-from sundog.operators.window.places import PLACE_FUNCTIONS
+from sundog.functions.framed_picks import literal_int
+from sundog.functions.ranks import PLACE_FUNCTIONS
 from sundog.operators.window.range_key import is_finite
 
 MAX_EDGE_ROWS = 200_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sundog.errors import InternalError
 from sundog.expr.calls import BoundKind, WindowCall
+from sundog.functions.framed import Elements, FrameFunction, Inputs
+from sundog.functions.framed_extremes import Extreme
+from sundog.functions.framed_moments import Moments
+from sundog.functions.framed_picks import Pick, Shift
+from sundog.functions.sums.framed_sums import Count, sum_function
 from sundog.operators.window.columns import RangeColumns
-from sundog.operators.window.elements import Elements, FrameFunction, Inputs
-from sundog.operators.window.extremes import Extreme
 from sundog.operators.window.frame_need import reach_of
-from sundog.operators.window.moments import Moments
-from sundog.operators.window.picks import Pick, Shift
-from sundog.operators.window.sums import Count, sum_function
 
 SUMS = frozenset({"sum", "avg", "try_sum", "try_avg", "avg_unscaled"})
 MOMENTS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp"})

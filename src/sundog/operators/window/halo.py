@@ -26,6 +26,7 @@ from sundog.errors import InternalError
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import columns_of
 from sundog.expr.ordering import SortKey
+from sundog.functions.framed import Longs
 from sundog.kernels.routing import group_borrowed
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
@@ -40,7 +41,6 @@ from sundog.operators.window.columns import (
     rows_by_owner,
     runs_of,
 )
-from sundog.operators.window.elements import Longs
 from sundog.operators.window.range_routes import Routes, RowRanges, WordRanges
 from sundog.operators.window.reduction import HaloReduction, is_reducible
 

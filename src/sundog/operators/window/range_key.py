@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import decimal_words, numpy_type, values_of
+from sundog.expr.buffers import decimal_words, is_narrow, numpy_type, values_of
 from sundog.expr.calls import Bound, BoundKind, Frame
 from sundog.expr.ranks import array_of_ranks, rank_float
 from sundog.kernels.word_sort import float_bits_to_words
@@ -36,18 +36,6 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 DAY_MICROS = 86_400_000_000
 _EXACT = Context(prec=100)
 _MONTH_END_SLACK = 3  # days by which a month's end can pull a moved key back: from the 31st to the 28th
-
-
-def is_narrow(dtype: pa.DataType) -> bool:
-    """Whether a value of the type is one word."""
-    if pa.types.is_decimal(dtype):
-        return bool(dtype.precision <= 18)
-    return bool(
-        pa.types.is_integer(dtype)
-        or pa.types.is_floating(dtype)
-        or pa.types.is_boolean(dtype)
-        or pa.types.is_temporal(dtype)
-    )
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.expr.buffers import Bools, validity_of
+from sundog.expr.buffers import Bools, is_narrow, validity_of
 from sundog.expr.calls import BoundKind, Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import rank_at
 from sundog.kernels.routing import owners_of, widen_to_needs
-from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, RangeKey, is_narrow, rank_text, unscaled
+from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, RangeKey, rank_text, unscaled
 
 Longs = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]

@@ -21,14 +21,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.expr.buffers import validity_of
+from sundog.expr.buffers import is_narrow, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey, sort_indices
 from sundog.expr.ranks import Rank, array_of_ranks, float_rank, rank_at, rank_float
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.columns import RangeColumns
-from sundog.operators.window.range_key import RangeKey, is_narrow, reach_overflows
+from sundog.operators.window.range_key import RangeKey, reach_overflows
 from sundog.operators.window.range_routes import RowRanges, WordRanges
 from sundog.operators.window.sorted_rows import changes_of
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.expr.buffers import validity_of
 from sundog.expr.calls import WindowCall
+from sundog.functions.framed import Elements, MergeableFunction
 from sundog.operators.window.columns import RangeColumns, has
-from sundog.operators.window.elements import Elements, MergeableFunction
 from sundog.operators.window.functions import frame_function, inputs_of
 
 HALO_ROWS = "__halo_rows"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import validity_of
+from sundog.expr.buffers import is_narrow, validity_of
 from sundog.expr.calls import Bound, BoundKind, Frame
 from sundog.expr.ordering import SortKey
 from sundog.kernels.frames import (
@@ -30,7 +30,7 @@ from sundog.kernels.frames import (
     stops_at_distance,
     word_changes,
 )
-from sundog.operators.window.range_key import RangeKey, is_narrow
+from sundog.operators.window.range_key import RangeKey
 from sundog.operators.window.wide_decimals import moved_ranks
 
 Positions = npt.NDArray[np.int32]

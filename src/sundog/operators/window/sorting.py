@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.expr.buffers import Bools, array_from, validity_of, values_of
+from sundog.expr.buffers import Bools, array_from, is_narrow, validity_of, values_of
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, sort_indices
 from sundog.kernels.word_sort import gather, order_of
 from sundog.operators.window.columns import ROW, RangeColumns, has
 from sundog.operators.window.key_partition import key_numbers
-from sundog.operators.window.range_key import RangeKey, is_narrow
+from sundog.operators.window.range_key import RangeKey
 
 Longs = npt.NDArray[np.int64]
 _MOST_PASSES = 3

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.expr.buffers import Bools, validity_of
+from sundog.expr.buffers import Bools, is_narrow, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
@@ -30,7 +30,7 @@ from sundog.kernels.routing import keep_needed
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.columns import HALO, RangeColumns, picked_rows
-from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, RangeKey, is_narrow
+from sundog.operators.window.range_key import INT64_MAX, INT64_MIN, RangeKey
 from sundog.operators.window.range_routes import WordRanges
 from sundog.operators.window.ranges import KeySample, cut_places, cut_ranges
 

@@ -27,14 +27,14 @@ from sundog.expr.calls import BoundKind, Frame, WindowCall
 from sundog.expr.nodes import Expr, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
+from sundog.functions.framed import Elements, FrameFunction, Longs, MergeableFunction
+from sundog.functions.framed_picks import Shift
+from sundog.functions.ranks import PLACE_FUNCTIONS, place_values
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.carry import Carry
 from sundog.operators.window.columns import HALO, RangeColumns, batches_of, has, owned_slice, table_of
-from sundog.operators.window.elements import Elements, FrameFunction, Longs, MergeableFunction
 from sundog.operators.window.functions import frame_function, inputs_of
-from sundog.operators.window.picks import Shift
-from sundog.operators.window.places import PLACE_FUNCTIONS, place_values
 from sundog.operators.window.reduction import reduced_rows
 from sundog.operators.window.sorted_rows import Positions, SortedRows, row_offset
 from sundog.operators.window.sorting import sorted_table

@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from sundog.columns.vectors import Bytes, Vector, full_mask, nulls
 from sundog.expr.calls import AggregateCall
+from sundog.functions.grouped import Accumulator, Groups, NullState, as_floats, as_ints, counted, grown, mask_of
+from sundog.functions.sums.overflow import sum_overflow
 from sundog.kernels.by_group import (
     add_counts_by_group,
     add_ints_by_group,
@@ -25,9 +27,6 @@ from sundog.kernels.by_group import (
     sum_floats_by_group,
     sum_ints_by_group,
 )
-from sundog.operators.aggregate.accumulator import Accumulator, NullState, as_floats, as_ints, counted, grown, mask_of
-from sundog.operators.aggregate.group_keys import Groups
-from sundog.operators.aggregate.query_errors import sum_overflow
 
 COUNT = pa.int64()
 FLAG = pa.bool_()

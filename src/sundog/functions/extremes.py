@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sundog.columns.vectors import Bytes, Vector, storage
 from sundog.expr.calls import AggregateCall
+from sundog.functions.grouped import Accumulator, Groups, NullState, counted, grown, mask_of
 from sundog.kernels.by_group import (
     BIT_AND,
     BIT_OR,
@@ -23,8 +24,6 @@ from sundog.kernels.by_group import (
     extreme_floats_by_group,
     extreme_ints_by_group,
 )
-from sundog.operators.aggregate.accumulator import Accumulator, NullState, counted, grown, mask_of
-from sundog.operators.aggregate.group_keys import Groups
 
 _BIT_OPERATIONS = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, both_valid, validity_of
 from sundog.expr.nodes import Expr, Literal
-from sundog.operators.window.elements import Elements, FrameFunction, Inputs, Longs, Positions
+from sundog.functions.framed import Elements, FrameFunction, Inputs, Longs, Positions
 
 
 def literal_int(expr: Expr) -> int:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.expr.buffers import array_from
 from sundog.expr.calls import WindowCall
+from sundog.functions.framed import Longs, Positions
+from sundog.functions.framed_picks import literal_int
 from sundog.kernels.ranks import dense_ranks, ranks, row_numbers, rows_up_to_peers, tiles
-from sundog.operators.window.elements import Longs, Positions
-from sundog.operators.window.picks import literal_int
 
 PLACE_FUNCTIONS = frozenset({"row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist"})
 

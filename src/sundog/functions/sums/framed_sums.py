@@ -28,17 +28,7 @@ import pyarrow as pa
 from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, values_of
 from sundog.expr.calls import WindowCall
 from sundog.expr.errors import ErrorKind, SparkQueryError
-from sundog.kernels.sliding import (
-    checked_sums,
-    compensated_sums,
-    frame_magnitudes,
-    ordered_cost,
-    ordered_sums,
-    sliding_sums,
-    widest_frame,
-)
-from sundog.kernels.wide_sums import wide_frame_totals, wide_quotients, wide_totals
-from sundog.operators.window.elements import (
+from sundog.functions.framed import (
     Doubles,
     Elements,
     Hazard,
@@ -50,6 +40,16 @@ from sundog.operators.window.elements import (
     frame_counts,
     frames_that_count,
 )
+from sundog.kernels.sliding import (
+    checked_sums,
+    compensated_sums,
+    frame_magnitudes,
+    ordered_cost,
+    ordered_sums,
+    sliding_sums,
+    widest_frame,
+)
+from sundog.kernels.wide_sums import wide_frame_totals, wide_quotients, wide_totals
 
 _CHEAP = 8  # additions per row up to which frames are added up in order
 _CANCELS = 4.4e-4

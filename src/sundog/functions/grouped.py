@@ -16,18 +16,39 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import NO_MASK, Bytes, Vector, both
+from sundog.columns.vectors import NO_MASK, Bytes, Ints, Vector, both
 from sundog.expr.calls import AggregateCall
-from sundog.kernels.by_group import mark_groups
-from sundog.operators.aggregate.group_keys import Groups
+from sundog.kernels.by_group import count_by_group, mark_groups
 
 A = TypeVar("A", bound=npt.NDArray[Any])
+
+
+@dataclass(frozen=True)
+class Groups:
+    """`ids[row]` is the group of each row, below `count`."""
+
+    ids: npt.NDArray[np.int32]
+    count: int
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """How many of the rows each group has: what all counts and averages of columns without NULL have in common."""
+        sizes = np.zeros(self.count, np.int64)
+        count_by_group(self.ids, NO_MASK, sizes)
+        return sizes
+
+
+def one_group(length: int) -> Groups:
+    """All rows in one group, which is there also where there is no row."""
+    return Groups(np.zeros(length, np.int32), 1)
 
 
 class Accumulator(ABC):

@@ -23,11 +23,10 @@ import pyarrow as pa
 from sundog.columns.vectors import Bytes, Ints, Vector, both, full_mask, nulls
 from sundog.expr.calls import AggregateCall
 from sundog.expr.errors import SparkQueryError
+from sundog.functions.grouped import Accumulator, Groups, NullState, counted, grown, mask_of
+from sundog.functions.sums.integers import COUNT, FLAG, GroupCounts, single_counts
+from sundog.functions.sums.overflow import decimal_sum_overflow
 from sundog.kernels.by_group_decimals import divide_decimals, sum_decimals_by_group
-from sundog.operators.aggregate.accumulator import Accumulator, NullState, counted, grown, mask_of
-from sundog.operators.aggregate.group_keys import Groups
-from sundog.operators.aggregate.query_errors import decimal_sum_overflow
-from sundog.operators.aggregate.sums import COUNT, FLAG, GroupCounts, single_counts
 from sundog.support import Code, Declined
 
 _MOST_DIGITS = 38

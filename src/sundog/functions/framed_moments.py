@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.expr.buffers import array_from, values_of
-from sundog.kernels.sliding import ordered_cost, ordered_moments, sliding_moments
-from sundog.operators.window.elements import (
+from sundog.functions.framed import (
     Elements,
     Inputs,
     MergeableFunction,
     Positions,
     frame_counts,
 )
+from sundog.kernels.sliding import ordered_cost, ordered_moments, sliding_moments
 
 _CHEAP = 4  # merges per row up to which frames are walked in order, with Spark's own rounding
 

@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, values_of
-from sundog.kernels.sliding import sliding_max, sliding_min
-from sundog.operators.window.elements import (
+from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, is_narrow, values_of
+from sundog.functions.framed import (
     Elements,
     Inputs,
     Longs,
@@ -25,7 +24,7 @@ from sundog.operators.window.elements import (
     as_counts,
     frames_that_count,
 )
-from sundog.operators.window.range_key import is_narrow
+from sundog.kernels.sliding import sliding_max, sliding_min
 
 
 class Extreme(MergeableFunction):

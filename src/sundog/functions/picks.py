@@ -20,6 +20,8 @@ import pyarrow as pa
 from sundog.columns.arrow import compact
 from sundog.columns.blocks import addresses, concat
 from sundog.columns.vectors import Bytes, Vector, both, full_mask, nulls
+from sundog.functions.grouped import Accumulator, Groups, as_floats, as_ints, counted, mask_of
+from sundog.functions.sums.integers import FLAG
 from sundog.kernels.by_group import (
     extreme_float_row_by_group,
     extreme_int_row_by_group,
@@ -28,9 +30,6 @@ from sundog.kernels.by_group import (
     first_row_by_group,
     last_row_by_group,
 )
-from sundog.operators.aggregate.accumulator import Accumulator, as_floats, as_ints, counted, mask_of
-from sundog.operators.aggregate.group_keys import Groups
-from sundog.operators.aggregate.sums import FLAG
 from sundog.types import is_text
 
 Rows = npt.NDArray[np.int64]

@@ -6,12 +6,12 @@ import pyarrow as pa
 
 from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall
-from sundog.operators.aggregate.accumulator import Accumulator
-from sundog.operators.aggregate.decimals import AverageDecimals, SumDecimals
-from sundog.operators.aggregate.extremes import Bits, Extreme
-from sundog.operators.aggregate.moments import Covariance, Variance
-from sundog.operators.aggregate.picks import ExtremeBy, ExtremePick, FirstLast
-from sundog.operators.aggregate.sums import AverageFloats, AverageIntervals, Count, SumFloats, SumInts
+from sundog.functions.extremes import Bits, Extreme
+from sundog.functions.grouped import Accumulator
+from sundog.functions.moments import Covariance, Variance
+from sundog.functions.picks import ExtremeBy, ExtremePick, FirstLast
+from sundog.functions.sums.decimals import AverageDecimals, SumDecimals
+from sundog.functions.sums.integers import AverageFloats, AverageIntervals, Count, SumFloats, SumInts
 from sundog.types import is_text
 
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from sundog.columns.vectors import NO_MASK, Bytes, Vector
 from sundog.expr.calls import AggregateCall
+from sundog.functions.grouped import Accumulator, Groups, as_floats, counted, grown, mask_of
 from sundog.kernels.by_group_moments import add_comoments_by_group, merge_comoments_by_group, merge_moments_by_group
-from sundog.operators.aggregate.accumulator import Accumulator, as_floats, counted, grown, mask_of
-from sundog.operators.aggregate.group_keys import Groups
 
 Floats = npt.NDArray[np.float64]
 _DOUBLE = pa.float64()
