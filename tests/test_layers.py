@@ -90,9 +90,7 @@ BASE_PACKAGES = {"numpy", "pyarrow"}
 
 # The only modules of a layer that may speak to Spark. The modules above all layers (query, cli, ...) may as well.
 SPARK_MODULES = {
-    "front.jvm.plan",
     "front.jvm.large_text",
-    "front.relation.relation",
     "front.spark_errors",
     "front.splice",
     "front.write_command",

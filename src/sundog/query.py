@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 
 from sundog.config import Settings
 from sundog.front.catalyst_json import Node
+from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.time_zones import java_zone
-from sundog.front.expressions.translate import Scope
 from sundog.front.jvm.plan import CatalystPlan, held_listings, output_fields
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation.relation import read_relation

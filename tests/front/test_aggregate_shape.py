@@ -20,7 +20,7 @@ from sundog.expr.calls import AggregateCall
 from sundog.expr.nodes import Column
 from sundog.expr.printing import render
 from sundog.front.catalyst_json import Node, place_of
-from sundog.front.expressions.translate import Scope
+from sundog.front.expressions.reading import Scope
 from sundog.front.shapes.aggregate import FUNCTIONS, match_aggregate
 from sundog.functions.table import accumulator_for
 from sundog.operators.aggregate.phases import aggregate_phases

@@ -23,7 +23,8 @@ from sundog.expr.nodes import Cast, Column, EvalMode, Literal
 from sundog.expr.printing import render
 from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node
-from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS, Scope, translate
+from sundog.front.expressions.reading import Scope
+from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS, translate
 from sundog.support import Code, Declined
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, spark_name
 from tests.plans.record_expressions import GROUPS, SCHEMA

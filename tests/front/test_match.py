@@ -16,9 +16,9 @@ import pytest
 
 from sundog.config import Settings
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.expressions.translate import Scope
+from sundog.front.expressions.reading import Scope
 from sundog.front.match import Match, Matches, match_plan
-from sundog.front.relation.relation import internal_name
+from sundog.front.relation.columns import internal_name
 from sundog.parquet.relation import DataFile, FileColumn, Relation
 from sundog.plan.logical import Foreign, LogicalPlan
 from sundog.plan.physical import lower

@@ -20,7 +20,7 @@ from sundog.expr.calls import Bound, WindowCall
 from sundog.expr.printing import render, render_order
 from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.expressions.translate import Scope
+from sundog.front.expressions.reading import Scope
 from sundog.front.match import Matches, match_plan
 from sundog.front.shapes.window import match_window
 from sundog.plan.logical import Foreign, LogicalPlan, Project, Window

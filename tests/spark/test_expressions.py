@@ -34,8 +34,9 @@ from sundog.expr.ordering import SortKey, select_k, sort_indices
 from sundog.expr.printing import render
 from sundog.expr.raising import can_raise
 from sundog.front.catalyst_json import Node, parse_plan
+from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.time_zones import java_zone
-from sundog.front.expressions.translate import Scope, translate
+from sundog.front.expressions.translate import translate
 from sundog.front.jvm.details import complete, read_details
 from sundog.front.spark_errors import to_spark_exception
 from sundog.types import TIMESTAMP, arrow_type

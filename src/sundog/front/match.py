@@ -17,10 +17,11 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.early_errors import early_errors
-from sundog.front.expressions.translate import Scope, translate
+from sundog.front.expressions.reading import Scope
+from sundog.front.expressions.translate import translate
 from sundog.front.floating_point import added_as_spark_does
 from sundog.front.partitioning import drawn_over_moved_rows, has_one_partition, shows_partitions
-from sundog.front.relation.relation import internal_name
+from sundog.front.relation.columns import internal_name
 from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand

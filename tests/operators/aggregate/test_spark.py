@@ -14,9 +14,10 @@ import pytest
 from sundog.expr.calls import NamedExpr
 from sundog.expr.errors import SparkQueryError
 from sundog.front.catalyst_json import Node
-from sundog.front.expressions.translate import Scope, translate
+from sundog.front.expressions.reading import Scope
+from sundog.front.expressions.translate import translate
 from sundog.front.jvm.plan import CatalystPlan
-from sundog.front.relation.relation import internal_name
+from sundog.front.relation.columns import internal_name
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.operators.context import TaskContext
 from sundog.operators.project import ProjectOperator

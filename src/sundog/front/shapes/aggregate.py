@@ -23,8 +23,9 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column, Expr, Literal, NormalizeFloat, columns_of, substitute
 from sundog.front.catalyst_json import Node, replace_nodes
-from sundog.front.expressions.translate import Scope, translate
-from sundog.front.relation.relation import internal_name
+from sundog.front.expressions.reading import Scope
+from sundog.front.expressions.translate import translate
+from sundog.front.relation.columns import internal_name
 from sundog.front.repeated_columns import each_once
 from sundog.front.shapes.shared_sums import share_sums
 from sundog.plan.logical import Aggregate, LogicalPlan, Project

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from sundog.expr.nodes import Expr
 from sundog.front.catalyst_json import Node
-from sundog.front.expressions.translate import Scope, translate
-from sundog.front.relation.relation import internal_name
+from sundog.front.expressions.reading import Scope
+from sundog.front.expressions.translate import translate
+from sundog.front.relation.columns import internal_name
 from sundog.plan.logical import Expand, LogicalPlan
 from sundog.support import Code, Declined, Reason
 

@@ -27,8 +27,9 @@ from sundog.expr.nodes import Column, Expr, Literal
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_json import Node, object_name, replace_nodes
 from sundog.front.expressions.literals import internal_value, literal_value
-from sundog.front.expressions.translate import Scope, translate, type_of
-from sundog.front.relation.relation import internal_name
+from sundog.front.expressions.reading import Scope, type_of
+from sundog.front.expressions.translate import translate
+from sundog.front.relation.columns import internal_name
 from sundog.plan.logical import LogicalPlan, Project, Window
 from sundog.support import Code, Declined, Reason
 from sundog.types import TIMESTAMP, arrow_type, spark_json, spark_name

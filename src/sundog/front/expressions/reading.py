@@ -1,0 +1,152 @@
+"""What reads one node of Catalyst's expressions, whatever its family: scope, types, checks, and the entry of a table.
+
+A reader gets a node whose children have been read already (`found`) and gives an expression, or raises `Declined`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from sundog.expr.nodes import Column, EvalMode, Expr, Literal
+from sundog.expr.zones import Zone
+from sundog.front.catalyst_json import Node
+from sundog.front.expressions.time_zones import fixed_zone
+from sundog.front.repeated_columns import spelt_below
+from sundog.support import Code, Declined, Reason
+from sundog.types import arrow_type, spark_name
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an expression may refer to: columns by internal name, and what the session decides.
+
+    `zones` holds the JVM's rules of time zones by name (`time_zones.java_zone`); those of fixed offset need not be there.
+    """
+
+    columns: Mapping[str, pa.DataType]
+    zone: str = "UTC"
+    zones: Mapping[str, Zone] = field(default_factory=dict)
+    icu_case_mapping: bool = True  # spark.sql.icu.caseMappings.enabled
+    segment_trees: bool = False  # spark.sql.window.segmentTree.enabled
+    whole_stage: bool = True  # spark.sql.codegen.wholeStage
+    done: dict[int, Expr | Declined] = field(default_factory=dict, compare=False, repr=False)
+
+    def column(self, attribute: Node) -> Column:
+        name = spelt_below(f"{attribute['name']}#{attribute['exprId']['id']}", self.columns)
+        dtype = type_of(attribute["dataType"], name)
+        if name not in self.columns:
+            raise Declined.because(Code.PLAN_VERSION, f"column {name} is not among the columns below", attribute.name)
+        if self.columns[name] != dtype:
+            raise Declined.because(
+                Code.UNSUPPORTED_TYPE, f"column {name} is {spark_name(dtype)} here and not below", attribute.name
+            )
+        return Column(name, dtype)
+
+    def rules_of(self, zone: str) -> Zone | None:
+        return fixed_zone(zone) or self.zones.get(zone)
+
+
+def found(node: Node, scope: Scope) -> Expr:
+    """What has been made of a node already, or the reasons why nothing."""
+    made = scope.done[id(node)]
+    if isinstance(made, Declined):
+        raise made
+    return made
+
+
+def type_of(spark_type: Any, what: str) -> pa.DataType:
+    """The Arrow type for a type in Catalyst's JSON."""
+    dtype = arrow_type(spark_type)
+    if dtype is not None and not (pa.types.is_decimal(dtype) and dtype.scale < 0):
+        return dtype
+    if isinstance(spark_type, str) and spark_type.startswith("string collate"):
+        raise Declined.because(Code.COLLATION, f"{what} is a {spark_type}", what)
+    shown = spark_type.get("type", spark_type) if isinstance(spark_type, dict) else spark_type
+    raise Declined.because(Code.UNSUPPORTED_TYPE, f"{what} has type {shown}", what)
+
+
+def translated(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
+    """All of them, or the reasons of all that cannot be."""
+    done: list[Expr] = []
+    reasons: list[Reason] = []
+    for node in nodes:
+        try:
+            done.append(found(node, scope))
+        except Declined as declined:
+            reasons += (reason for reason in declined.reasons if reason not in reasons)
+    if reasons:
+        raise Declined(*reasons)
+    return done
+
+
+def children_of(node: Node, scope: Scope, count: int) -> list[Expr]:
+    if len(node.children) != count:
+        raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} children", node.name)
+    return translated(node.children, scope)
+
+
+def require(condition: bool, code: Code, sentence: str, node: Node) -> None:
+    if not condition:
+        raise Declined.because(code, sentence, node.name)
+
+
+def refuse_type(node: Node, *dtypes: pa.DataType) -> Declined:
+    shown = ", ".join(map(spark_name, dtypes))
+    return Declined.because(Code.UNSUPPORTED_TYPE, f"{node.name} of {shown} is not computed by sundog", node.name)
+
+
+def same_type(node: Node, exprs: Sequence[Expr]) -> pa.DataType:
+    first = exprs[0].dtype
+    require(
+        all(expr.dtype == first for expr in exprs),
+        Code.PLAN_VERSION,
+        f"{node.name} has arguments of several types: {', '.join(spark_name(e.dtype) for e in exprs)}",
+        node,
+    )
+    return first
+
+
+def mode_of(node: Node, key: str) -> EvalMode:
+    """The evaluation mode that `jvm.details.complete` has filled in."""
+    value = node.get(key)
+    if value not in ("ANSI", "LEGACY", "TRY"):
+        raise Declined.because(Code.PLAN_VERSION, f"{node.name} has the unknown evaluation mode {value!r}", node.name)
+    return EvalMode(value)
+
+
+def mode_by_flag(node: Node, key: str, error: bool) -> EvalMode:
+    """The mode of expressions that carry a flag instead: `error` is the flag's value that means ANSI."""
+    value = node[key]
+    require(isinstance(value, bool), Code.PLAN_VERSION, f"{node.name}.{key} is {value!r}", node)
+    return EvalMode.ANSI if value == error else EvalMode.LEGACY
+
+
+def zone_of(node: Node, scope: Scope) -> Zone:
+    name = node["timeZoneId"]
+    zone = scope.rules_of(name) if isinstance(name, str) else None
+    if zone is None:
+        raise Declined.because(Code.UNKNOWN_EXPRESSION, f"the rules of time zone {name} are not known", node.name)
+    return zone
+
+
+def constant(expr: Expr, node: Node, what: str) -> Any:
+    require(
+        isinstance(expr, Literal) and expr.value is not None,
+        Code.UNKNOWN_EXPRESSION,
+        f"{node.name} with {what} that is not a constant",
+        node,
+    )
+    return expr.value  # type: ignore[attr-defined]
+
+
+Reader = Callable[[Node, Scope], Expr]
+
+
+@dataclass(frozen=True)
+class Entry:
+    read: Reader
+    doc: str

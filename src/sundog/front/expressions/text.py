@@ -1,0 +1,94 @@
+"""Functions of strings and bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sundog.expr.nodes import Expr, Like, StringCall, StringFunction, StringMatch, StringTest
+from sundog.expr.strings import valid_like_pattern
+from sundog.front.catalyst_json import Node
+from sundog.front.expressions.reading import (
+    Entry,
+    Reader,
+    Scope,
+    children_of,
+    constant,
+    refuse_type,
+    require,
+    same_type,
+    translated,
+)
+from sundog.support import Code
+from sundog.types import is_text
+
+
+def _like(node: Node, scope: Scope) -> Expr:
+    child, pattern = children_of(node, scope, 2)
+    escape = node["escapeChar"]
+    require(isinstance(escape, str) and len(escape) == 1, Code.PLAN_VERSION, f"LIKE has escape {escape!r}", node)
+    text = constant(pattern, node, "a pattern")
+    require(valid_like_pattern(text, escape), Code.UNKNOWN_EXPRESSION, f"{text!r} is not a valid pattern", node)
+    return Like(child, text, escape)
+
+
+def _string_test(test: StringTest) -> Reader:
+    def read(node: Node, scope: Scope) -> Expr:
+        child, needle = children_of(node, scope, 2)
+        same_type(node, (child, needle))
+        return StringMatch(test, child, constant(needle, node, "a text"))
+
+    return read
+
+
+def _length(node: Node, scope: Scope) -> Expr:
+    (child,) = children_of(node, scope, 1)
+    if not is_text(child.dtype):
+        raise refuse_type(node, child.dtype)
+    return StringCall(StringFunction.LENGTH, (child,), pa.int32())
+
+
+def _case_mapping(function: StringFunction) -> Reader:
+    def read(node: Node, scope: Scope) -> Expr:
+        (child,) = children_of(node, scope, 1)
+        require(
+            scope.icu_case_mapping,
+            Code.UNKNOWN_EXPRESSION,
+            f"{node.name} with spark.sql.icu.caseMappings.enabled=false",
+            node,
+        )
+        if not pa.types.is_string(child.dtype):
+            raise refuse_type(node, child.dtype)
+        return StringCall(function, (child,), child.dtype)
+
+    return read
+
+
+def _concat(node: Node, scope: Scope) -> Expr:
+    args = translated(node.children, scope)
+    require(bool(args), Code.UNKNOWN_EXPRESSION, "concat of nothing", node)
+    dtype = same_type(node, args)
+    if not is_text(dtype):
+        raise refuse_type(node, dtype)
+    return StringCall(StringFunction.CONCAT, tuple(args), dtype)
+
+
+def _substring(node: Node, scope: Scope) -> Expr:
+    text, position, count = children_of(node, scope, 3)
+    if not is_text(text.dtype):
+        raise refuse_type(node, text.dtype)
+    for number, what in ((position, "a position"), (count, "a length")):
+        constant(number, node, what)
+    return StringCall(StringFunction.SUBSTRING, (text, position, count), text.dtype)
+
+
+ENTRIES = {
+    "Like": Entry(_like, "`s LIKE 'constant' [ESCAPE c]`"),
+    "StartsWith": Entry(_string_test(StringTest.STARTS_WITH), "`startswith(s, constant)`, `s LIKE 'x%'`"),
+    "EndsWith": Entry(_string_test(StringTest.ENDS_WITH), "`endswith(s, constant)`, `s LIKE '%x'`"),
+    "Contains": Entry(_string_test(StringTest.CONTAINS), "`contains(s, constant)`, `s LIKE '%x%'`"),
+    "Length": Entry(_length, "`length(s)` of a string or binary"),
+    "Upper": Entry(_case_mapping(StringFunction.UPPER), "`upper(s)`"),
+    "Lower": Entry(_case_mapping(StringFunction.LOWER), "`lower(s)`"),
+    "Concat": Entry(_concat, "`concat(a, b, ...)` of strings or binaries"),
+    "Substring": Entry(_substring, "`substring(s, constant, constant)`, `left`, `right`"),
+}

@@ -1,0 +1,111 @@
+"""The columns of a relation as the plan names them: stored in the files, or a partition's value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sundog.front.catalyst_json import Node
+from sundog.front.jvm.functions import type_json
+from sundog.front.jvm.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
+from sundog.front.relation.file_listing import row_bytes
+from sundog.front.relation.sources import Source
+from sundog.parquet.relation import FileColumn, PartitionColumn
+from sundog.support import Code, Declined
+from sundog.types import arrow_type
+
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
+
+
+@dataclass(frozen=True)
+class RelationSchema:
+    """The relation's columns by the names that the plan's attributes have."""
+
+    fields: dict[str, dict[str, Any]]
+    defaults: dict[str, Any]  # of columns that files written before they were added do not hold
+    partition_indexes: dict[str, int]  # by folded name
+    partition_types: tuple[pa.DataType | None, ...]
+    case_sensitive: bool
+
+    @classmethod
+    def of(cls, jvm: Any, source: Source, case_sensitive: bool) -> RelationSchema:
+        jschema = source.schema()
+        fields = json.loads(type_json(jvm, jschema))["fields"]
+        partitions = json.loads(source.partition_schema().json())["fields"]
+        has_defaults = any(EXISTS_DEFAULT in field["metadata"] for field in fields)
+        return cls(
+            fields={field["name"]: field for field in fields},
+            defaults=_defaults(jvm, jschema, fields) if has_defaults else {},
+            partition_indexes={_folded(field["name"], case_sensitive): index for index, field in enumerate(partitions)},
+            partition_types=tuple(arrow_type(field["type"]) for field in partitions),
+            case_sensitive=case_sensitive,
+        )
+
+    def partition_index(self, name: str) -> int | None:
+        return self.partition_indexes.get(_folded(name, self.case_sensitive))
+
+
+def _folded(name: str, case_sensitive: bool) -> str:
+    return name if case_sensitive else name.lower()
+
+
+def _defaults(jvm: Any, jschema: Any, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """`ALTER TABLE ADD COLUMN ... DEFAULT`: what Spark's reader gives for a column that a file does not hold, by name.
+
+    The values are those of Spark's own evaluation of the default.
+    """
+    values = jvm.org.apache.spark.sql.catalyst.util.ResolveDefaultColumns.existenceDefaultValues(jschema)
+    row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(values)
+    dtypes = [arrow_type(field["type"]) if _is_readable(field) else None for field in fields]
+    for index, dtype in enumerate(dtypes):
+        if dtype is None:
+            row.setNullAt(index)
+    try:
+        found = decode_row(row_bytes(jvm, row, jschema), dtypes)
+    except UnreadableValue as problem:
+        raise Declined.because(Code.UNSUPPORTED_TYPE, f"a column default is {problem}") from problem
+    return {field["name"]: value for field, value in zip(fields, found, strict=True) if value is not None}
+
+
+def _is_readable(field: dict[str, Any]) -> bool:
+    """Not one of Spark's hidden columns, nor one with a default that Spark's own reader fails on for old files.
+
+    Spark's vectorised reader knows no binary defaults and takes decimals through a long. The padding of CHAR columns is an
+    expression of the plan, not of the scan.
+    """
+    metadata, dtype = field["metadata"], arrow_type(field["type"])
+    if dtype is None or "__metadata_col" in metadata or "__file_source_metadata_col" in metadata:
+        return False
+    is_wide = pa.types.is_decimal(dtype) and dtype.precision > LONG_DIGITS
+    return EXISTS_DEFAULT not in metadata or not (is_wide or pa.types.is_binary(dtype))
+
+
+def output_columns(leaf: Node, schema: RelationSchema) -> tuple[tuple[FileColumn, ...], tuple[PartitionColumn, ...]]:
+    """Spark's output columns as file columns and partition columns.
+
+    A column of a type or kind that sundog does not read is left out: a query that uses it finds no such column in scope
+    and is declined then, while a query that does not is unaffected. An attribute that is not in the relation's schema is
+    one of Spark's hidden columns (`_metadata`).
+    """
+    file_columns: list[FileColumn] = []
+    partition_columns: list[PartitionColumn] = []
+    for attribute in leaf["output"]:
+        dtype = arrow_type(attribute["dataType"])
+        original = attribute["name"]
+        if dtype is None or original not in schema.fields or not _is_readable(schema.fields[original]):
+            continue
+        name = internal_name(attribute)
+        index = schema.partition_index(original)
+        if index is not None:
+            partition_columns.append(PartitionColumn(name, index, dtype))
+        else:
+            file_columns.append(FileColumn(name, original, dtype, schema.defaults.get(original)))
+    return tuple(file_columns), tuple(partition_columns)
+
+
+def internal_name(attribute: Node) -> str:
+    """`price#12`: the name inside a sundog plan, unique in the whole query."""
+    return f"{attribute['name']}#{attribute['exprId']['id']}"

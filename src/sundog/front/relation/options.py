@@ -1,0 +1,112 @@
+"""Read options and Hadoop settings of a scan: checked against the table, and what follows for reading."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sundog.front.jvm.functions import methods, text_of
+from sundog.front.jvm.large_text import json_of
+from sundog.front.jvm.objects import once_per_jvm
+from sundog.front.session.conf_table import (
+    HADOOP_OPTION_PREFIXES,
+    LOCAL_FILE_SYSTEMS,
+    READ_OPTIONS,
+    Only,
+    parquet_setting,
+)
+from sundog.front.session.session_conf import SessionConf
+from sundog.parquet.paths import authority_of, is_local, scheme_of
+from sundog.parquet.relation import DataFile, ReadOptions
+from sundog.parquet.store_settings import PREFIXES, UnsupportedFileSystem, needed_settings
+from sundog.support import Code, Declined, Reason
+from sundog.versions import spark_version
+
+REBASE_MODES = ("LEGACY", "CORRECTED", "EXCEPTION")
+
+
+def check_options(jvm: Any, hadoop: Any, options: dict[str, str]) -> None:
+    """Decline options and Hadoop settings that the table does not know, or knows as changing a meaning."""
+    reasons = [
+        Reason(Code.READ_OPTION, f"the read option {name} is set, which sundog does not know")
+        for name in options
+        if name not in READ_OPTIONS and not name.startswith(HADOOP_OPTION_PREFIXES)
+    ]
+    file_system, parquet = json.loads(text_of(_hadoop_settings(jvm), hadoop))
+    for key, value in parquet.items():
+        answer = parquet_setting(key)
+        if answer is None or (isinstance(answer, Only) and value.strip().lower() not in answer.values):
+            doc = f": {answer.doc}" if isinstance(answer, Only) else ", which sundog does not know"
+            reasons.append(Reason(Code.READ_OPTION, f"the Hadoop setting parquet.{key} is set{doc}"))
+    if (file_system or "") not in LOCAL_FILE_SYSTEMS:
+        reasons.append(Reason(Code.FILE_SYSTEM, f"fs.file.impl is {file_system}"))
+    if reasons:
+        raise Declined(*reasons)
+
+
+@once_per_jvm
+def _hadoop_settings(jvm: Any) -> Any:
+    """A function from Hadoop's Configuration to the JSON of `[fs.file.impl, {what is set under parquet.}]`."""
+    made = methods(jvm)
+    owner, text = "org.apache.hadoop.conf.Configuration", "java.lang.String"
+    get = made.bind_last(made.virtual(owner, "get", text, text), "fs.file.impl")
+    under = made.bind_last(made.virtual(owner, "getPropsWithPrefix", "java.util.Map", text), "parquet.")
+    return made.json_pieces(made.all_of([get, under]))
+
+
+def read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool, decoder: str) -> ReadOptions:
+    def flag(option: str, key: str) -> bool:
+        return _one_of(option, options.get(option.lower(), conf.text(key).strip()).lower(), ("true", "false")) == "true"
+
+    def text(option: str, key: str) -> str:
+        return _one_of(option, options.get(option.lower(), conf.text(key).strip().upper()), REBASE_MODES)
+
+    if flag("ignoreCorruptFiles", "spark.sql.files.ignoreCorruptFiles"):
+        sentence = "under ignoreCorruptFiles the rows before the damage count, as Spark's reader comes to them"
+        raise Declined.because(Code.READ_OPTION, sentence)
+    return ReadOptions(
+        case_sensitive=case_sensitive,
+        ignore_missing_files=flag("ignoreMissingFiles", "spark.sql.files.ignoreMissingFiles"),
+        datetime_rebase_mode=text("datetimeRebaseMode", "spark.sql.parquet.datetimeRebaseModeInRead"),
+        int96_rebase_mode=text("int96RebaseMode", "spark.sql.parquet.int96RebaseModeInRead"),
+        widens=spark_version().widens_stored_types,
+        int96_conversion=conf.flag("spark.sql.parquet.int96TimestampConversion"),
+        decoder=decoder,
+    )
+
+
+def _one_of(option: str, value: str, values: tuple[str, ...]) -> str:
+    """The value, if Spark takes it as well; it may raise for another one, or not, depending on the files."""
+    if value not in values:
+        raise Declined.because(Code.READ_OPTION, f"{option} is {value}, which is none of {', '.join(values)}")
+    return value
+
+
+def filesystem_settings(files: tuple[DataFile, ...], hadoop: Any, session: Any) -> tuple[tuple[str, str], ...]:
+    """How to open files that are not local, from Hadoop's settings as this scan has them; declines what is not understood."""
+    remote = [file.path for file in files if not is_local(file.path)]
+    if not remote:
+        return ()
+    schemes = {scheme_of(path) for path in remote}
+    if len(schemes) > 1 or not schemes <= set(PREFIXES):
+        raise Declined.because(Code.FILE_SYSTEM, f"files are on {', '.join(sorted(schemes))}")
+    (scheme,) = schemes
+    jvm, prefix = session._jvm, PREFIXES[scheme]
+    found: dict[str, str] = json.loads(json_of(jvm, hadoop.getPropsWithPrefix(prefix)))
+    defaults: dict[str, str] = json.loads(json_of(jvm, _hadoop_defaults(jvm, scheme).getPropsWithPrefix(prefix)))
+    changed = [(prefix + key, value) for key, value in found.items() if defaults.get(key) != value]
+    try:
+        return needed_settings(scheme, {authority_of(path) for path in remote}, changed)
+    except UnsupportedFileSystem as problem:
+        raise Declined.because(Code.FILE_SYSTEM, str(problem)) from problem
+
+
+def _hadoop_defaults(jvm: Any, scheme: str) -> Any:
+    """What Hadoop's files say, without what Spark's session or a reader has set.
+
+    The machine's own files count as defaults for HDFS, which Arrow opens by the same files.
+    """
+    configuration = jvm.org.apache.hadoop.conf.Configuration(scheme == "hdfs")
+    if scheme != "hdfs":
+        configuration.addResource("core-default.xml")
+    return configuration
