@@ -48,14 +48,35 @@ LAYERS = {
     "operators": layer("columns", "expr", packages="numpy pyarrow"),
     "operators.scan": layer("operators.*", "parquet", "columns", "expr", packages="numpy pyarrow"),
     "operators.topk": layer("operators.*", "operators.scan", "parquet", "columns", "expr", packages="numpy pyarrow"),
-    "operators.aggregate": layer(
-        "operators.*", "operators.topk", "functions", "columns", "expr", "kernels", packages="numpy pyarrow"
+    "operators.aggregate.keys": layer("columns", "kernels", packages="numpy pyarrow"),
+    "operators.aggregate.grouping": layer(
+        "operators.*", "functions", "columns", "expr", "kernels", packages="numpy pyarrow"
+    ),
+    "operators.aggregate": layer(  # the final phase keeps the best groups of an ORDER BY ... LIMIT above it
+        "operators.*",
+        "operators.topk",
+        "operators.aggregate.keys",
+        "operators.aggregate.grouping",
+        "functions",
+        "columns",
+        "expr",
+        packages="numpy pyarrow",
+    ),
+    "operators.window.frames": layer("functions", "columns", "expr", "kernels", packages="numpy pyarrow"),
+    "operators.window.ranges": layer(
+        "operators.*",
+        "operators.scan",
+        "operators.window.frames",
+        "parquet",
+        "functions",
+        "expr",
+        "kernels",
+        packages="numpy pyarrow",
     ),
     "operators.window": layer(
         "operators.*",
-        "operators.scan",
-        "operators.aggregate",
-        "parquet",
+        "operators.window.frames",
+        "operators.window.ranges",
         "functions",
         "columns",
         "expr",
@@ -189,8 +210,9 @@ def test_every_folder_has_a_layer_or_stands_above_all() -> None:
 
 @pytest.mark.parametrize("parent", ["operators", "parquet"])
 def test_every_folder_inside_has_a_layer_of_its_own(parent: str) -> None:
-    folders = {path.name for path in (SOURCE / parent).iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert {f"{parent}.{name}" for name in folders} == {key for key in LAYERS if key.startswith(f"{parent}.")}
+    inits = (SOURCE / parent).glob("*/**/__init__.py")
+    folders = {".".join(path.parent.relative_to(SOURCE).parts) for path in inits}
+    assert folders == {key for key in LAYERS if key.startswith(f"{parent}.")}
 
 
 def test_every_module_of_the_tables_exists() -> None:

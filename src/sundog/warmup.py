@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sundog.columns.arrow import from_arrow
+from sundog.columns.key_words import BUCKET_LEVEL, EXCHANGE_LEVEL, KeyEncoder
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
 from sundog.expr.matching import matches
 from sundog.expr.nodes import Column, StringTest
 from sundog.expr.ordering import SortKey
 from sundog.kernels.compile import WarmUp, register_warmup, warm_up
-from sundog.operators.aggregate.group_keys import KeyEncoder
-from sundog.operators.aggregate.grouping import BUCKET_LEVEL, EXCHANGE_LEVEL, Spread, spread_chunks
+from sundog.operators.aggregate.grouping.buckets import Spread, spread_chunks
+from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.phases import aggregate_phases
-from sundog.operators.aggregate.states import Chunk, StateLayout
 from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.decode.number_pages import read_numbers

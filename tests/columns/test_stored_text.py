@@ -26,7 +26,7 @@ from sundog.expr.nodes import (
     StringMatch,
     StringTest,
 )
-from tests.operators.aggregate.test_key_layout import in_form
+from tests.columns.test_key_layout import in_form
 from tests.oracle.batches import record_batches, values
 
 TEXT, LONG = pa.string(), pa.int64()

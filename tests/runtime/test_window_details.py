@@ -13,9 +13,9 @@ from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import ranks_of
 from sundog.operators.context import TaskContext
-from sundog.operators.window.range_scan import RangeScans
-from sundog.operators.window.ranges import KeySample, SampleKeys, cut_ranges
-from sundog.operators.window.statistics_ranges import RowGroupKeys, ranges_from_statistics
+from sundog.operators.window.ranges.cuts import KeySample, SampleKeys, cut_ranges
+from sundog.operators.window.ranges.own_reads import RowGroupKeys, ranges_from_statistics
+from sundog.operators.window.ranges.scans import RangeScans
 from sundog.report.details import RangeMark, WindowDetails
 from sundog.report.html import Section, render_report
 from sundog.run import Run

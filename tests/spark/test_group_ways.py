@@ -56,7 +56,7 @@ def small_figures(monkeypatch: pytest.MonkeyPatch, session: Any) -> None:
     monkeypatch.setattr("sundog.runtime.prepare.TASK_BYTES", 1024)
     monkeypatch.setattr("sundog.runtime.prepare._GATHERED_ROWS", 100)
     monkeypatch.setattr("sundog.operators.aggregate.key_probe.PROBE_ROWS", 1000)
-    monkeypatch.setattr("sundog.operators.aggregate.skip_partial.PROBE_ROWS", 1000)
+    monkeypatch.setattr("sundog.operators.aggregate.skip_probe.PROBE_ROWS", 1000)
     monkeypatch.setattr("sundog.operators.aggregate.inputs.FEWEST_ROWS", 1000)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import sundog
 from sundog.errors import InternalError
-from sundog.operators.window.halo import HaloDrop
+from sundog.operators.window.ranges.halo import HaloDrop
 from sundog.runtime.spark import SparkRuntime
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark

@@ -1,6 +1,6 @@
 """Rows of words -> hashes -> dense group numbers: one hash table for every combination of key types.
 
-A row's key is `words[row]`, a few int64 words that are equal exactly if the keys are (`operators/aggregate/group_keys.py`
+A row's key is `words[row]`, a few int64 words that are equal exactly if the keys are (`columns/key_words.py`
 makes them so), but for the second word of a long string, where the bytes decide. So one machine code serves all keys.
 Hashes of strings are expensive and come ready-made; those of numbers are computed where they are needed, which is
 cheaper than to store, move and load them (`hashes` is empty then).

@@ -18,12 +18,12 @@ from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
 from sundog.expr.nodes import Column, Expr, columns_of, substitute
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
-from sundog.operators.aggregate.final import BestGroups
+from sundog.operators.aggregate.final_operator import BestGroups
 from sundog.operators.base import Operator
 from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.project import ProjectOperator
-from sundog.operators.window.range_scan import RangeScans
+from sundog.operators.window.ranges.scans import RangeScans
 from sundog.plan.logical import (
     Aggregate,
     Expand,

@@ -22,15 +22,8 @@ import pyarrow as pa
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
-from sundog.operators.window.statistics_ranges import MOST_READ
-from sundog.runtime.cancel import (
-    POLL_SECONDS,
-    STOP_SECONDS,
-    ActionCancelled,
-    CancelWatch,
-    WatchedEvent,
-    current_watch,
-)
+from sundog.operators.window.ranges.own_reads import MOST_READ
+from sundog.runtime.cancel import POLL_SECONDS, STOP_SECONDS, ActionCancelled, CancelWatch, WatchedEvent, current_watch
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
 from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators

@@ -17,9 +17,9 @@ from sundog.operators.limit import LimitOperator
 from sundog.operators.scan.scan import limit_scan, repeated_scans, scan_tasks
 from sundog.operators.sort import SortOperator
 from sundog.operators.topk.topk import TopKOperator
-from sundog.operators.window.halo import check_row_accounting
-from sundog.operators.window.range_scan import RangeScans
-from sundog.operators.window.ranges import KeySample
+from sundog.operators.window.ranges.cuts import KeySample
+from sundog.operators.window.ranges.halo import check_row_accounting
+from sundog.operators.window.ranges.scans import RangeScans
 from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.plan.logical import Scan

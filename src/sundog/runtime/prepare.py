@@ -18,27 +18,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sundog.columns.arrow import from_arrow
+from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_words import key_numbers
 from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import columns_of, substitute
 from sundog.expr.printing import render
-from sundog.operators.aggregate.grouping import grouped_bytes
+from sundog.operators.aggregate.grouping.buckets import grouped_bytes
+from sundog.operators.aggregate.grouping.pending import MERGE_COPIES
+from sundog.operators.aggregate.grouping.state_merger import MERGED_AT_ONCE, MERGED_BYTES
+from sundog.operators.aggregate.grouping.states import StateLayout
 from sundog.operators.aggregate.hash_partition import MOST_TARGETS
-from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.aggregate.key_probe import ProbeKeys
-from sundog.operators.aggregate.merging import MERGED_AT_ONCE, MERGED_BYTES
-from sundog.operators.aggregate.pending import MERGE_COPIES
 from sundog.operators.aggregate.phases import grouped_by
-from sundog.operators.aggregate.states import StateLayout
 from sundog.operators.base import Operator
 from sundog.operators.scan.scan import scan_tasks
 from sundog.operators.topk.topk_scan import Switches, TopKPlan, plan_topk
-from sundog.operators.window.frame_need import FrameNeed, needs_of
-from sundog.operators.window.key_partition import key_numbers
-from sundog.operators.window.range_scan import plan_range_scans
-from sundog.operators.window.statistics_ranges import MOST_READ
+from sundog.operators.window.frames.frame_need import FrameNeed, needs_of
+from sundog.operators.window.ranges.own_reads import MOST_READ
+from sundog.operators.window.ranges.scans import plan_range_scans
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
 from sundog.plan.physical import (
     GroupWay,
@@ -137,7 +138,7 @@ def _largest_share(window: ParallelWindow, runtime: Runtime) -> float:
     batches = [batch for batch in probed.collect() if batch.num_rows] if probed is not None else []
     if not batches:
         return 1.0
-    numbers = key_numbers([evaluate(key, pa.concat_batches(batches)) for key in window.partition_by])
+    numbers = key_numbers([from_arrow(evaluate(key, pa.concat_batches(batches))) for key in window.partition_by])
     return int(np.bincount(numbers).max()) / len(numbers)
 
 

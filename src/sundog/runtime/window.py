@@ -18,11 +18,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from sundog.operators.window.carry import Carry, carries_of, read_summaries
-from sundog.operators.window.halo import ROW_COUNTS, CountInput, RangeRepartition
-from sundog.operators.window.range_scan import RangeScans
-from sundog.operators.window.ranges import KeySample
-from sundog.operators.window.statistics_ranges import KeepRange
+from sundog.operators.window.ranges.carry import Carry, carries_of, read_summaries
+from sundog.operators.window.ranges.cuts import KeySample
+from sundog.operators.window.ranges.halo import ROW_COUNTS, CountInput, RangeRepartition
+from sundog.operators.window.ranges.own_reads import KeepRange
+from sundog.operators.window.ranges.scans import RangeScans
 from sundog.operators.window.steps import WindowSteps
 from sundog.runtime.flow import Flow, Runtime
 from sundog.runtime.window_details import details_of_exchange, details_of_reads

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.metrics import Metrics
-from sundog.operators.aggregate import first_phase, grouping, inputs, merging, skip_partial
-from sundog.operators.aggregate.final import BestGroups
+from sundog.operators.aggregate import inputs, partial_grouping, skip_probe
+from sundog.operators.aggregate.final_operator import BestGroups
+from sundog.operators.aggregate.grouping import buckets, state_merger
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
 from sundog.operators.context import MemoryBudget, TaskContext
 from tests.operators.aggregate.reference import OVERFLOW, Row, python_values, same_key
@@ -49,13 +50,13 @@ def small_figures(setup: Setup) -> Iterator[None]:
         for module, name, value in (
             (inputs, "MOST_ROWS", setup.batch_rows),
             (inputs, "FEWEST_ROWS", min(inputs.FEWEST_ROWS, setup.batch_rows)),
-            (skip_partial, "PROBE_ROWS", setup.probe_rows),
-            (skip_partial, "FIRST_PAUSE_ROWS", 4 * setup.probe_rows),
-            (first_phase, "MOST_GROUPS", setup.table_groups),
-            (grouping, "_BUCKET_BYTES", setup.bucket_bytes),
-            (grouping, "_SAMPLED_ROWS", setup.sampled_rows),
-            (grouping, "_SAMPLED_OF", min(grouping._SAMPLED_OF, setup.sampled_rows)),
-            (merging, "_PART_ROWS", setup.part_rows),
+            (skip_probe, "PROBE_ROWS", setup.probe_rows),
+            (skip_probe, "FIRST_PAUSE_ROWS", 4 * setup.probe_rows),
+            (partial_grouping, "MOST_GROUPS", setup.table_groups),
+            (buckets, "_BUCKET_BYTES", setup.bucket_bytes),
+            (buckets, "_SAMPLED_ROWS", setup.sampled_rows),
+            (buckets, "_SAMPLED_OF", min(buckets._SAMPLED_OF, setup.sampled_rows)),
+            (state_merger, "_PART_ROWS", setup.part_rows),
         ):
             stack.enter_context(patch.object(module, name, value))
         yield

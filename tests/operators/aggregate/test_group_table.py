@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.columns.arrow import from_arrow, to_arrow
-from sundog.operators.aggregate import group_table, known_keys
-from sundog.operators.aggregate.direct_keys import direct_groups
-from sundog.operators.aggregate.group_table import GroupTable
-from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.columns.key_layout import KeyLayout
+from sundog.operators.aggregate.keys import group_table, lasting_slots
+from sundog.operators.aggregate.keys.batch_slots import direct_groups
+from sundog.operators.aggregate.keys.group_table import GroupTable
 from tests.operators.aggregate.reference import python_values, same_key
 from tests.oracle.batches import ALL_TYPES, record_batches
 
@@ -145,9 +145,9 @@ def test_keys_that_were_seen_in_earlier_batches_have_the_same_number(
     table = GroupTable(KeyLayout.of(types))
     seen: dict[tuple[object, ...], int] = {}
     with (
-        patch.object(known_keys, "_FEW_OF", 0),
-        patch.object(known_keys, "_MOST_ENTRIES", most_entries),
-        patch.object(known_keys, "MOST_SLOTS", most_slots),
+        patch.object(lasting_slots, "_FEW_OF", 0),
+        patch.object(lasting_slots, "_MOST_ENTRIES", most_entries),
+        patch.object(lasting_slots, "MOST_SLOTS", most_slots),
     ):
         for _ in range(5):
             size = data.draw(st.integers(0, 30))
@@ -178,7 +178,7 @@ def test_keys_that_were_seen_in_earlier_batches_have_the_same_number(
 def test_what_was_seen_is_not_looked_up_again(batches: list[list[tuple[object, object]]]) -> None:
     table = GroupTable(KeyLayout.of([pa.string(), pa.int32()]))
     numbers = []
-    with patch.object(known_keys, "_FEW_OF", 0), patch.object(table, "look_up", wraps=table.look_up) as look_up:
+    with patch.object(lasting_slots, "_FEW_OF", 0), patch.object(table, "look_up", wraps=table.look_up) as look_up:
         for batch in batches:
             names, numbers_of = zip(*batch, strict=True)
             keys = [pa.array(names).dictionary_encode(), pa.array(numbers_of, pa.int32())]

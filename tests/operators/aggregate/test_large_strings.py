@@ -11,13 +11,13 @@ import pytest
 
 from sundog.columns import text
 from sundog.columns.arrow import from_arrow, to_arrow
+from sundog.columns.key_layout import KeyLayout
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.metrics import Metrics
 from sundog.operators.aggregate import inputs
-from sundog.operators.aggregate.group_table import GroupTable
 from sundog.operators.aggregate.inputs import sized_batches
-from sundog.operators.aggregate.key_layout import KeyLayout
+from sundog.operators.aggregate.keys.group_table import GroupTable
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_schema import ColumnSource, Reading, to_query_type
 from sundog.parquet.problems import TooLargeForOneArray

@@ -12,7 +12,7 @@ import pytest
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.operators.aggregate.phases import aggregate_phases
-from sundog.operators.aggregate.skip_partial import PROBE_ROWS, SkipProbe
+from sundog.operators.aggregate.skip_probe import PROBE_ROWS, SkipProbe
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
 from tests.operators.aggregate.runner import Setup, run_phases
 

@@ -17,7 +17,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.nodes import Arith, ArithOp, Column, Compare, CompareOp, Expr, Literal
 from sundog.expr.ordering import SortKey
-from sundog.operators.aggregate.final import BestGroups
+from sundog.operators.aggregate.final_operator import BestGroups
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.context import TaskContext
 from sundog.operators.topk.topk import TopKOperator

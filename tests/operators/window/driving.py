@@ -11,9 +11,9 @@ import pyarrow as pa
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskContext
-from sundog.operators.window.carry import carries_of, read_summaries
-from sundog.operators.window.halo import RangeRepartition, check_row_accounting
-from sundog.operators.window.ranges import KeySample
+from sundog.operators.window.ranges.carry import carries_of, read_summaries
+from sundog.operators.window.ranges.cuts import KeySample
+from sundog.operators.window.ranges.halo import RangeRepartition, check_row_accounting
 from sundog.operators.window.steps import WindowSteps
 
 Partitions = list[list[pa.RecordBatch]]

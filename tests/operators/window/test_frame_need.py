@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sundog.expr.calls import WindowCall
-from sundog.operators.window.frame_need import MAX_EDGE_ROWS, FrameNeed, need_of, needs_of, reach_of
+from sundog.operators.window.frames.frame_need import MAX_EDGE_ROWS, FrameNeed, need_of, needs_of, reach_of
 from tests.operators.window.cases import call, column, integer, range_frame, rows_frame
 
 

@@ -14,10 +14,10 @@ from sundog.errors import InternalError
 from sundog.expr.ordering import SortKey
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
-from sundog.operators.window.halo import HALO, HaloDrop, check_row_accounting
-from sundog.operators.window.reduction import HALO_ROWS
+from sundog.operators.window.ranges.halo import HALO, HaloDrop, check_row_accounting
+from sundog.operators.window.ranges.halo_reduction import HALO_ROWS
 from sundog.operators.window.steps import WindowSteps
-from sundog.operators.window.window import serial_window
+from sundog.operators.window.window_operator import serial_window
 from tests.operators.window.cases import (
     KEY_TYPES,
     SETTINGS,

@@ -7,11 +7,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sundog.columns.arrow import from_arrow
+from sundog.columns.key_words import key_numbers
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
-from sundog.operators.window.key_partition import key_numbers
 from sundog.operators.window.steps import WindowSteps
-from sundog.operators.window.window import serial_window
+from sundog.operators.window.window_operator import serial_window
 from tests.operators.window.cases import SETTINGS, call, column, range_frame, rows_frame
 from tests.operators.window.driving import cut_up, drive_by_key
 from tests.operators.window.reference import Reference, plain
@@ -60,7 +61,7 @@ def test_equal_keys_have_equal_numbers(keyed):
     if not table.num_rows:
         return
     reference = Reference(table, keys, (SortKey(Column("id", pa.int64())),))
-    numbers = key_numbers([reference.table.column(key.name).combine_chunks() for key in keys])
+    numbers = key_numbers([from_arrow(reference.table.column(key.name).combine_chunks()) for key in keys])
     seen = [set(numbers[segment.first : segment.last].tolist()) for segment in reference.segments]
     assert all(len(each) == 1 for each in seen)
     assert len(set.union(*seen)) == len(seen)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.ordering import SortKey
-from sundog.operators.window.window import serial_window
+from sundog.operators.window.window_operator import serial_window
 from tests.operators.window.cases import (
     KEY_TYPES,
     SETTINGS,

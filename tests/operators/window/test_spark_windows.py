@@ -14,7 +14,7 @@ from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.operators.window.steps import WindowSteps
-from sundog.operators.window.window import serial_window
+from sundog.operators.window.window_operator import serial_window
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from tests.operators.window.cases import call, column, integer, range_frame, rows_frame
 from tests.operators.window.driving import cut_up, drive

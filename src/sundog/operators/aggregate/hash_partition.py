@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sundog.columns.key_words import EXCHANGE_LEVEL
 from sundog.functions.table import is_order_sensitive
-from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL, spread_chunks
-from sundog.operators.aggregate.states import Chunk, StateLayout
+from sundog.operators.aggregate.grouping.buckets import spread_chunks
+from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
 

@@ -1,6 +1,6 @@
 """How much grouping makes rows fewer, asked of a few of them before the query runs.
 
-The first phase asks the same while it runs (`skip_partial.py`), of the rows that it has. Here the answer decides how the
+The first phase asks the same while it runs (`skip_probe.py`), of the rows that it has. Here the answer decides how the
 query runs at all: keys that hardly repeat are not worth a first phase nor, with few tasks, an exchange; and the partial
 groups of few keys need no exchange either, they fit on the driver.
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sundog.columns.key_layout import KeyLayout
 from sundog.expr.calls import NamedExpr
-from sundog.operators.aggregate.group_table import GroupTable
 from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
-from sundog.operators.aggregate.key_layout import KeyLayout
-from sundog.operators.aggregate.partial import SKIP_RATIO
-from sundog.operators.aggregate.skip_partial import PROBE_ROWS, SkipProbe
+from sundog.operators.aggregate.keys.group_table import GroupTable
+from sundog.operators.aggregate.partial_operator import SKIP_RATIO
+from sundog.operators.aggregate.skip_probe import PROBE_ROWS, SkipProbe
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 

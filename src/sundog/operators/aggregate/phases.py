@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Expr
-from sundog.operators.aggregate.distinct import DistinctAggregate
-from sundog.operators.aggregate.final import BestGroups, FinalAggregate
+from sundog.operators.aggregate.distinct_operator import DistinctAggregate
+from sundog.operators.aggregate.final_operator import BestGroups, FinalAggregate
 from sundog.operators.aggregate.hash_partition import HashPartition
-from sundog.operators.aggregate.partial import PartialAggregate
+from sundog.operators.aggregate.partial_operator import PartialAggregate
 from sundog.operators.base import Operator, Partitioner
 
 

@@ -1,7 +1,7 @@
 """PARTITION BY: rows to the task that owns their key, and keys to numbers, so that sorting by them is sorting by one word.
 
 Spark shuffles and sorts by the key's values, strings and all. Nobody asked for that order: rows of one key must only be next
-to each other. Here keys are hashed as those of GROUP BY are (`operators/aggregate/key_layout.py`), and numbered in a task.
+to each other. Here keys are hashed as those of GROUP BY are (`columns/key_layout.py`), and numbered in a task.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.columns.arrow import from_arrow
+from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_words import EXCHANGE_LEVEL, Encoded, KeyEncoder
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
-from sundog.operators.aggregate.group_keys import Encoded, KeyEncoder
-from sundog.operators.aggregate.grouping import EXCHANGE_LEVEL
-from sundog.operators.aggregate.key_layout import KeyLayout
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
-from sundog.operators.window.columns import picked_rows, rows_by_owner
+from sundog.operators.window.frames.range_columns import picked_rows, rows_by_owner
 
 Longs = npt.NDArray[np.int64]
 
@@ -56,12 +55,6 @@ class KeyPartition(Partitioner):
 
     def describe(self) -> str:
         return f"HashExchange: keys=[{', '.join(render(key) for key in self.partition_by)}] into {self.partitions}"
-
-
-def key_numbers(keys: Sequence[pa.Array]) -> Longs:
-    """A number for each row, the same for rows with equal keys: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0."""
-    encoder, encoded = _encoded(keys)
-    return encoder.find_groups(encoded, np.array([0, len(encoded.words)], np.int64)).ids.astype(np.int64)
 
 
 def _encoded(keys: Sequence[pa.Array]) -> tuple[KeyEncoder, Encoded]:

@@ -11,7 +11,7 @@
     result = sorted.then(steps.window(move, carries), steps.drop()).collect()
     check_row_accounting(metrics)
 
-Where row-group statistics show the key to be clustered, no row need move (`statistics_ranges.py`):
+Where row-group statistics show the key to be clustered, no row need move (`ranges/own_reads.py`):
 
     ranges = ranges_from_statistics(lows, highs, rows, nulls, order_by[0], steps.need.reach, count)      None: as above
     move = steps.keep(ranges)
@@ -35,13 +35,13 @@ import pyarrow as pa
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
-from sundog.operators.window.carry import Carry, SummarizeRange
-from sundog.operators.window.frame_need import FrameNeed, Need, needs_of
-from sundog.operators.window.halo import HaloDrop, RangeRepartition, halo_columns_of, reduction_of
+from sundog.operators.window.frames.frame_need import FrameNeed, Need, needs_of
 from sundog.operators.window.key_partition import KeyPartition
-from sundog.operators.window.ranges import KeySample, SampleKeys, cut_ranges, estimated_halo
-from sundog.operators.window.statistics_ranges import KeepRange, RangeReads
-from sundog.operators.window.window import SortRange, WindowOperator
+from sundog.operators.window.ranges.carry import Carry, SummarizeRange
+from sundog.operators.window.ranges.cuts import KeySample, SampleKeys, cut_ranges, estimated_halo
+from sundog.operators.window.ranges.halo import HaloDrop, RangeRepartition, halo_columns_of, reduction_of
+from sundog.operators.window.ranges.own_reads import KeepRange, RangeReads
+from sundog.operators.window.window_operator import SortRange, WindowOperator
 
 # Merging halo rows of one key takes columns in every row. It pays if the halo is large and keys repeat within a batch.
 REDUCE_ABOVE = 0.1

@@ -1,0 +1,113 @@
+"""`FinalAggregate`: the operator of the second phase. One task owns each group, merges its states and evaluates.
+
+    Aggregate(final)   ◄── HashPartition ◄── Aggregate(partial), on every task of the scan
+
+Without GROUP BY there is exactly one row, also for no input: the plan gives such an aggregate one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.columns.arrow import from_arrow, to_arrow
+from sundog.columns.text import text_bytes, writable_pieces
+from sundog.columns.vectors import Ints, Vector
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.expr.ordering import SortKey
+from sundog.operators.aggregate.grouping.buckets import Grouped
+from sundog.operators.aggregate.grouping.state_merger import StateMerger
+from sundog.operators.aggregate.grouping.states import StateLayout
+from sundog.operators.aggregate.partial_operator import describe_calls
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.topk.topk import TopKOperator
+
+OUTPUT_ROWS = 1 << 17
+OUTPUT_STRING_BYTES = 1 << 26
+
+
+_GROUP = "#group"
+
+
+@dataclass(frozen=True)
+class BestGroups:
+    """`ORDER BY aggregates LIMIT limit`: no task need give more groups than that, nor the keys of others."""
+
+    order: tuple[SortKey, ...]
+    limit: int
+
+
+@dataclass(frozen=True)
+class FinalAggregate(Operator):
+    """Partial groups -> results: the keys, then the aggregates, under their names.
+
+    `hidden` keys are grouped by, but nobody reads them. `best`: only these groups are wanted.
+    """
+
+    keys: tuple[NamedExpr, ...]
+    aggregates: tuple[AggregateCall, ...]
+    in_process: bool = False
+    hidden: frozenset[str] = frozenset()
+    best: BestGroups | None = None
+    parts: int = 1  # in which the partial groups wait
+
+    @property
+    def layout(self) -> StateLayout:
+        return StateLayout.of(self.keys, self.aggregates, self.in_process)
+
+    @property
+    def schema(self) -> pa.Schema:
+        keys = [(key.name, key.expr.dtype) for key in self.keys if key.name not in self.hidden]
+        return pa.schema([*keys, *self._results_schema])
+
+    @property
+    def _results_schema(self) -> pa.Schema:
+        return pa.schema([(call.name, call.dtype) for call in self.aggregates])
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        layout = self.layout
+        merger = StateMerger(layout, context, self.parts)
+        for batch in batches:
+            merger.take_in(layout.from_batch(batch))
+        for grouped in merger.finish():
+            context.metrics.add("groups", grouped.count)
+            if self.best is None:
+                columns = [*self._keys(grouped), *grouped.results()]
+                yield from output_batches(columns, grouped.count, self.schema)
+            else:
+                yield from self._best_of(grouped, self.best, context)
+
+    def _keys(self, grouped: Grouped, groups: Ints | None = None) -> list[Vector]:
+        shown = (number for number, key in enumerate(self.keys) if key.name not in self.hidden)
+        return [grouped.key(number, groups) for number in shown]
+
+    def _best_of(self, grouped: Grouped, best: BestGroups, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Chosen by their results alone; then the keys of the chosen ones are looked up."""
+        numbers = from_arrow(pa.array(np.arange(grouped.count)))
+        narrow = self._results_schema.append(pa.field(_GROUP, pa.int64()))
+        candidates = output_batches([*grouped.results(), numbers], grouped.count, narrow)
+        for chosen in TopKOperator(narrow, best.order, best.limit).run(candidates, context):
+            keys = self._keys(grouped, chosen.column(_GROUP).to_numpy())
+            results = [from_arrow(chosen.column(call.name)) for call in self.aggregates]
+            yield from output_batches([*keys, *results], chosen.num_rows, self.schema)
+
+    def describe(self) -> str:
+        return f"FinalAggregate: {describe_calls(self.keys, self.aggregates)}"
+
+
+def output_batches(columns: Sequence[Vector], rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of moderate size, also where the strings are long."""
+    text = sum(text_bytes(column) for column in columns)
+    pieces = max(-(-rows // OUTPUT_ROWS), -(-text // OUTPUT_STRING_BYTES))
+    for piece in range(pieces):
+        start, end = (rows * at // pieces for at in (piece, piece + 1))
+        if end > start:
+            for first, last in writable_pieces(columns, start, end):
+                arrays = [
+                    to_arrow(column.slice(first, last), f.type) for column, f in zip(columns, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,101 @@
+"""The second phase: merge all partial groups of one hash partition, in memory or, if they do not fit, cut by cut.
+
+What comes in waits until all of it is there, since the whole is grouped best at once, in buckets of cache size. Where
+much is expected it waits in parts, by hash: merging makes copies, and then only those of a part. When memory runs out
+before that, what is there is merged. If that halves it, it stays; otherwise it goes to disk by hash, and
+each cut is merged on its own at the end, and cut again if it must be. A key that cannot be cut (one hot key) is always
+halved by merging, so the recursion ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sundog.columns.key_words import PART_LEVEL, SPILL_LEVEL, WAIT_LEVEL
+from sundog.operators.aggregate.grouping.buckets import Grouped, merge_chunks, spread_chunks
+from sundog.operators.aggregate.grouping.pending import Pending
+from sundog.operators.aggregate.grouping.spill import SpillFiles
+from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
+from sundog.operators.context import TaskContext
+
+_PART_ROWS = 1 << 21
+MERGED_AT_ONCE = 3 * _PART_ROWS // 4  # rows of a partition that is merged in one part, though it is not an even one
+MERGED_BYTES = 48 << 20  # the same in `grouped_bytes`: more cannot be cut into buckets of cache size
+_MOST_PARTS = 64
+_DEEPEST_LEVEL = SPILL_LEVEL + 8
+
+
+class StateMerger:
+    """Takes in partial groups and gives them back merged, a part of the keys at a time."""
+
+    def __init__(
+        self, layout: StateLayout, context: TaskContext, parts: int = 1, level: int = SPILL_LEVEL, name: str = "spill"
+    ) -> None:
+        self._layout = layout
+        self._context = context
+        self._level = level
+        self._name = name
+        self._parts = [Pending(context) for _ in range(parts if layout.keys else 1)]
+        self._spilled: SpillFiles | None = None
+
+    def take_in(self, chunk: Chunk) -> None:
+        self._context.check_cancelled()
+        if chunk.length == 0:
+            return
+        self._wait(chunk)
+        if any(part.too_much_to_merge for part in self._parts):
+            self._relieve()
+
+    def finish(self) -> Iterator[Grouped]:
+        """Every group once. Without keys there is one group, also where nothing came in."""
+        if self._spilled is None:
+            yield from self._merged()
+            return
+        self._spill()
+        for cut in self._spilled.finish_writing():
+            merger = StateMerger(self._layout, self._context, 1, self._level + 1, f"{self._name}-{cut}")
+            for chunk in self._spilled.read(cut):
+                merger.take_in(chunk)
+            yield from merger.finish()
+
+    def _wait(self, chunk: Chunk) -> None:
+        if len(self._parts) == 1:
+            self._parts[0].add(chunk)
+            return
+        for number, piece in spread_chunks(self._layout, [chunk], WAIT_LEVEL, len(self._parts)):
+            self._parts[number].add(piece)
+
+    def _merged(self) -> Iterator[Grouped]:
+        for part in self._parts:
+            yield from merge_in_parts(self._layout, part.drain(), self._context)
+
+    @property
+    def _waiting_bytes(self) -> int:
+        return sum(part.nbytes for part in self._parts)
+
+    def _relieve(self) -> None:
+        before = self._waiting_bytes
+        for grouped in list(self._merged()):
+            self._wait(grouped.states().compact())
+        if 2 * self._waiting_bytes <= before or not self._layout.keys or self._level >= _DEEPEST_LEVEL:
+            return
+        if self._spilled is None:
+            self._spilled = SpillFiles(self._layout, self._context, self._level, self._name)
+        self._spill()
+
+    def _spill(self) -> None:
+        assert self._spilled is not None
+        for part in self._parts:
+            self._spilled.write(part.drain())
+
+
+def merge_in_parts(layout: StateLayout, chunks: list[Chunk], context: TaskContext) -> Iterator[Grouped]:
+    """Merge any number of partial groups, so many of the keys at a time that buckets of them fit the caches."""
+    parts = min(_MOST_PARTS, sum(chunk.length for chunk in chunks) // _PART_ROWS + 1)
+    if parts == 1 or not layout.keys:
+        yield merge_chunks(layout, chunks)
+        return
+    pieces = spread_chunks(layout, chunks, PART_LEVEL, parts)
+    while pieces:
+        context.check_cancelled()
+        yield merge_chunks(layout, [pieces.pop()[1]])

@@ -1,0 +1,57 @@
+"""The first phase's memory of the groups that it has seen: a hash table, and ways around it.
+
+Rows whose keys have been seen, and are small numbers or entries of a dictionary, find their groups in a table by value
+(`lasting_slots.py`). If such keys are new they are told apart without hashing first, and only the distinct ones are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sundog.columns.key_layout import KeyLayout
+from sundog.columns.vectors import Vector
+from sundog.operators.aggregate.keys.batch_slots import direct_groups
+from sundog.operators.aggregate.keys.key_table import Ids, KeyTable
+from sundog.operators.aggregate.keys.lasting_slots import KnownKeys, KnownRows
+
+_FEW_OF = 4  # rows with keys that have not been seen are few if they are at most one in so many
+
+
+class GroupTable(KeyTable):
+    """Numbers groups 0, 1, 2, ... batch by batch."""
+
+    def __init__(self, layout: KeyLayout) -> None:
+        self._known = KnownKeys(layout.dtypes)  # before all is cleared
+        super().__init__(layout)
+
+    def clear(self) -> None:
+        super().clear()
+        self._known.forget()
+        self.cheap = False
+
+    def assign(self, keys: Sequence[Vector], length: int) -> Ids:
+        """The group of each row. `cheap` tells afterwards whether most rows could be told apart without hashing."""
+        known = self._known.rows_of(keys, length)
+        if known is None:
+            return self._find(keys, length)
+        ids, missing = known.groups(length // _FEW_OF)
+        if missing > length // _FEW_OF:
+            return self._find(keys, length, known)
+        if missing:
+            rows = np.flatnonzero(ids < 0)
+            ids[rows] = found = self.look_up([key.take(rows) for key in keys], len(rows))
+            known.learn(found, rows)
+        self.cheap = True
+        return ids
+
+    def _find(self, keys: Sequence[Vector], length: int, known: KnownRows | None = None) -> Ids:
+        direct = direct_groups(keys, length)
+        self.cheap = direct is not None
+        if direct is None:
+            return self.look_up(keys, length)
+        found = self.look_up([key.take(direct.founders) for key in keys], len(direct.founders))
+        if known is not None:
+            known.learn(found, direct.founders)
+        return direct.ids(found)

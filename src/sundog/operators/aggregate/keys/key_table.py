@@ -1,0 +1,113 @@
+"""A hash table of keys that lives from batch to batch.
+
+Keys are kept as words, in one array for all; the bytes of long strings are copied once, when their key is new, into one
+block per batch, so that no batch of the input is held on to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.columns import text
+from sundog.columns.blocks import addresses
+from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_words import hash_words
+from sundog.columns.vectors import Blocks, Ints, Vector
+from sundog.kernels.hash_groups import assign_groups
+from sundog.kernels.strings import long_bytes, own_long_strings
+from sundog.types import is_text
+
+_FIRST_SLOTS = 1 << 10
+Ids = npt.NDArray[np.int32]
+
+
+class KeyTable:
+    """Numbers keys 0, 1, 2, ... batch by batch."""
+
+    def __init__(self, layout: KeyLayout) -> None:
+        self._layout = layout
+        self._width = layout.value_words + layout.null_words(True)
+        self._table = np.empty(_FIRST_SLOTS, np.int32)
+        self._words = np.empty((0, self._width), np.int64)
+        self._hashes = np.empty(0, np.uint64)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all keys, but keep the room that they took: the next ones will be as many."""
+        self._slots = _FIRST_SLOTS
+        self._table[:_FIRST_SLOTS] = -1
+        self._blocks: Blocks = ()
+        self.count = 0
+
+    def look_up(self, keys: Sequence[Vector], length: int) -> Ids:
+        """The number of each row's key; a new one where it is new."""
+        self._make_room(length)
+        known = len(self._blocks)
+        firsts, blocks = [], list(self._blocks)
+        for key in keys:
+            firsts.append(len(blocks) if is_text(key.dtype) else 0)
+            blocks += key.blocks if is_text(key.dtype) else ()
+        words = self._layout.encode(keys, length, True, firsts)
+        places = addresses(blocks)
+        hashes = hash_words(self._layout, words, True, places)
+        ids = np.empty(length, np.int32)
+        before = self.count
+        self._slots, self.count = assign_groups(
+            words,
+            self._layout.kinds,
+            self._layout.null_words(True),
+            places,
+            hashes,
+            self._table,
+            self._slots,
+            self.count,
+            self._words,
+            self._hashes,
+            ids,
+        )
+        if len(blocks) > known and self.count > before:
+            self._keep_strings(before, tuple(blocks))
+        return ids
+
+    def group_keys(self) -> list[Vector]:
+        """The key of each group."""
+        rows = np.arange(self.count, dtype=np.int32)
+        return self._layout.decode(self._words, rows, True, [self._blocks] * len(self._layout.dtypes))
+
+    @property
+    def nbytes(self) -> int:
+        text: int = sum(block.size for block in self._blocks)
+        return self.count * (8 * self._width + 8) + 4 * self._slots + text
+
+    def _make_room(self, rows: int) -> None:
+        needed = self.count + rows
+        if needed > len(self._words):
+            room = max(needed, 2 * len(self._words))
+            words, hashes = np.empty((room, self._width), np.int64), np.empty(room, np.uint64)
+            words[: self.count], hashes[: self.count] = self._words[: self.count], self._hashes[: self.count]
+            self._words, self._hashes = words, hashes
+        if 2 * needed > len(self._table):
+            table = np.empty(1 << (2 * needed - 1).bit_length(), np.int32)
+            table[: self._slots] = self._table[: self._slots]
+            self._table = table
+
+    def _keep_strings(self, first: int, blocks: Blocks) -> None:
+        """Copy the long strings of the groups from `first` on, which still lie in the blocks of their batch."""
+        for place, dtype in zip(self._layout.places, self._layout.dtypes, strict=True):
+            if is_text(dtype):
+                self._own_strings(self._words[first : self.count], place.word, addresses(blocks))
+
+    def _own_strings(self, words: Ints, at: int, blocks: Ints) -> None:
+        """Copy them to a block, or to several if they are more than a view can point into."""
+        size = long_bytes(words, at)
+        if size > text.LARGEST_STRING_BYTES and len(words) > 1:
+            for half in np.array_split(words, 2):
+                self._own_strings(half, at, blocks)
+        elif size:
+            own = pa.allocate_buffer(size)
+            own_long_strings(words, at, blocks, own.address, len(self._blocks))
+            self._blocks += (own,)

@@ -1,0 +1,160 @@
+"""The groups of keys that have been seen before: after a few batches these are all there are, and finding a row's group is one
+look at a table.
+
+    GROUP BY id2, id4       id2   number of the string in the order of appearance, found through the batch's dictionary
+                            id4   distance from the least value
+                            slot  id2 + 128 * id4  ──►  group
+
+Only for keys that are small integers, dates, booleans, or strings that a dictionary holds, and few enough together. The
+numbers stay the same from batch to batch, so that a slot that has a group has it for good; when a key outgrows its room, all
+slots are forgotten. 10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch apart and look up the
+distinct ones, 3 ns by slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.columns.key_layout import KeyLayout
+from sundog.columns.vectors import NO_MASK, Bytes, Vector
+from sundog.kernels.direct_groups import add_coded_slots, add_slots, known_values, range_of
+from sundog.operators.aggregate.keys.batch_slots import MOST_SLOTS, is_whole_number
+from sundog.operators.aggregate.keys.key_table import Ids, KeyTable
+from sundog.types import is_text
+
+_MOST_ENTRIES = 1 << 12
+_FEW_OF = 8  # entries of a dictionary are few if they are at most one for so many rows
+_FIRST_ROOM = 1 << 6
+_LEAST = -(1 << 63)
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbered:
+    """A key's numbers: `entries[value]`, or value - `low` where there are no entries; the last of `room` for NULL."""
+
+    values: npt.NDArray[Any]
+    valid: Bytes
+    low: int
+    room: int
+    entries: Ids | None = None
+
+    def add_to(self, slots: npt.NDArray[np.int32], stride: int) -> None:
+        if self.entries is None:
+            add_slots(self.values, self.valid, self.low, stride, self.room - 1, slots)
+        else:
+            add_coded_slots(self.values, self.valid, self.entries, stride, slots)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """Rows with a slot each, in the table of the groups that are known; -1 where a slot has none yet."""
+
+    _key: _Numbered
+    _table: Ids
+
+    def groups(self, most: int) -> tuple[Ids, int]:
+        """The group of each row, -1 where it is not known, and for how many that is so; no further than `most`."""
+        key, ids = self._key, np.empty(len(self._key.values), np.int32)
+        by_value = self._table if key.entries is None else self._table[key.entries]
+        return ids, int(known_values(key.values, key.valid, key.low, by_value, most, ids))
+
+    def learn(self, groups: Ids, rows: npt.NDArray[Any] | slice = slice(None)) -> None:
+        """The groups of these rows are these."""
+        key = self._key
+        places = key.values[rows].astype(np.int64) - key.low
+        if len(key.valid):
+            places[key.valid[rows] == 0] = -1
+        self._table[places if key.entries is None else key.entries[places]] = groups
+
+
+class KnownKeys:
+    """What is known of the keys of all batches."""
+
+    def __init__(self, dtypes: Sequence[pa.DataType]) -> None:
+        self._numberings = [_Strings(dtype) if is_text(dtype) else _Integers() for dtype in dtypes]
+        self._numbered_by: list[tuple[int, int]] = []
+        self._table = np.empty(0, np.int32)
+        self._are_few = True
+
+    def forget(self) -> None:
+        """No slot has a group."""
+        self._table[:] = -1
+
+    def rows_of(self, keys: Sequence[Vector], length: int) -> KnownRows | None:
+        """The rows with their slots; None where the keys are of another kind, or too many."""
+        if not self._are_few:
+            return None
+        numbered: list[_Numbered] = []
+        for numbering, key in zip(self._numberings, keys, strict=True):
+            numbers = numbering.of(key)
+            if numbers is None:
+                self._are_few = numbering.are_few
+                return None
+            numbered.append(numbers)
+        numbered_by = [(key.low, key.room) for key in numbered]
+        if numbered_by != self._numbered_by:
+            slots = prod(key.room for key in numbered)
+            self._are_few = slots <= MOST_SLOTS
+            if not self._are_few:
+                return None
+            self._numbered_by, self._table = numbered_by, np.full(slots + (len(keys) > 1), -1, np.int32)
+        return KnownRows(numbered[0] if len(keys) == 1 else _joined(numbered, length), self._table)
+
+
+def _joined(keys: Sequence[_Numbered], length: int) -> _Numbered:
+    """Several keys as one."""
+    places = np.zeros(length, np.int32)
+    stride = 1
+    for key in keys:
+        key.add_to(places, stride)
+        stride *= key.room
+    return _Numbered(places, NO_MASK, 0, stride + 1)
+
+
+class _Integers:
+    """Integers from `low` on."""
+
+    def __init__(self) -> None:
+        self._low, self._room = 0, 0
+        self.are_few = True
+
+    def of(self, key: Vector) -> _Numbered | None:
+        if not is_whole_number(key):
+            return None
+        low, high = map(int, range_of(key.values, key.mask))
+        if high >= low and not self._low <= low <= high < self._low + self._room - 1:
+            if self._room:
+                low, high = min(low, self._low), max(high, self._low + self._room - 2)
+            spare = (high - low) // 8  # on both sides, since the next batch may bring a little more
+            self._low, self._room = max(low - spare, _LEAST), high - low + 2 + 2 * spare
+            self.are_few = self._room <= MOST_SLOTS
+        return _Numbered(key.values, key.mask, self._low, self._room) if self._room and self.are_few else None
+
+
+class _Strings:
+    """Strings of dictionaries, numbered as they come."""
+
+    def __init__(self, dtype: pa.DataType) -> None:
+        self._table = KeyTable(KeyLayout.of([dtype]))
+        self._room = _FIRST_ROOM
+        self._last: tuple[Vector, Ids] | None = None
+        self.are_few = True
+
+    def of(self, key: Vector) -> _Numbered | None:
+        if key.coded is None or key.coded.entries.length * _FEW_OF > key.length:
+            return None
+        entries = key.coded.entries
+        if self._last is None or self._last[0] is not entries:
+            self._last = entries, self._table.look_up([entries], entries.length)
+            while self._table.count >= self._room:
+                self._room *= 2
+            self.are_few = self._table.count <= _MOST_ENTRIES
+        numbers = np.append(self._last[1], np.int32(self._room - 1))
+        return _Numbered(key.coded.codes, key.mask, 0, self._room, numbers) if self.are_few else None

@@ -1,0 +1,184 @@
+"""The first phase of an aggregation: make the rows of one task fewer before they travel, where that is possible.
+
+    rows ──► look up their groups, update the states ──► emit when the table is full, memory short, or rows at an end
+         └─► pass on, each row a group of its own, while grouping does not reduce
+
+The table is kept to a size that the caches hold. When it is full it is emitted and starts anew: the second phase merges
+in any case, and a table that grows with the data would make every row wait for memory. So low cardinality is grouped
+wholly here, sorted input emits each group about once, a hot key is reduced wherever it comes, and high cardinality is
+left to the second phase, which groups it better.
+
+What passes ungrouped to an exchange that is expensive is gathered first and merged if that makes it much fewer rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sundog.columns.key_words import SAMPLE_LEVEL
+from sundog.functions.grouped import Accumulator, Groups, one_group
+from sundog.operators.aggregate.grouping.buckets import merge_chunks, sample_chunks
+from sundog.operators.aggregate.grouping.pending import Pending
+from sundog.operators.aggregate.grouping.state_merger import merge_in_parts
+from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
+from sundog.operators.aggregate.inputs import Rows
+from sundog.operators.aggregate.keys.group_table import GroupTable
+from sundog.operators.aggregate.skip_probe import SkipProbe
+from sundog.operators.context import TaskContext
+
+MOST_GROUPS = 1 << 17
+_SAMPLED_PARTS = 64
+_WORTH_MERGING = 0.7
+
+
+class FirstPhase:
+    """Turns one task's rows into partial groups. `combine_rows` rows are gathered before they travel ungrouped."""
+
+    def __init__(self, layout: StateLayout, context: TaskContext, skip_ratio: float, combine_rows: int) -> None:
+        self._layout = layout
+        self._context = context
+        self._running = RunningGroups(layout, context)
+        self._probe = SkipProbe(skip_ratio, context.hints)
+        self._probed: list[Rows] = []
+        self._singles = layout.accumulators()
+        self._combine_rows = combine_rows
+        self._passing = Pending(context)
+
+    def take_in(self, rows: Rows) -> Iterator[Chunk]:
+        self._context.metrics.add("partial_input_rows", rows.length)
+        while self._layout.keys and self._probe.probing and rows.length > self._probe.window:
+            window = self._probe.window
+            yield from self._take(rows.slice(0, window))
+            rows = rows.slice(window, rows.length)
+        yield from self._take(rows)
+        if self._context.memory.exceeded and self._running.count + self._passing.rows:
+            self._context.metrics.add("early_emits")
+            yield from self._emit([*self._passing.drain(), *self._running.drain()])
+
+    def finish(self) -> Iterator[Chunk]:
+        yield from self._combine([*self._passing.drain(), *self._running.drain()])
+
+    def _take(self, rows: Rows) -> Iterator[Chunk]:
+        if self._probe.skipping:
+            self._probe.skipped(rows.length)
+            yield from self._pass_on(rows)
+            return
+        new = self._running.add(rows)
+        if not self._layout.keys:
+            return
+        probing = self._probe.probing
+        self._probe.grouped(rows.length, new, self._running.cheap)
+        if self._probe.skipping:
+            yield from self._give_up(rows)
+        else:
+            self._probed = [*self._probed, rows] if probing and self._probe.probing else []
+            if self._running.count > MOST_GROUPS:
+                yield from self._emit(self._running.drain())
+
+    def _give_up(self, rows: Rows) -> Iterator[Chunk]:
+        """Stop grouping. Rows that were only a probe are passed on as they came: all of one kind are merged faster."""
+        if self._running.rows == sum(probed.length for probed in self._probed) + rows.length:
+            self._running.forget()
+            for probed in [*self._probed, rows]:
+                yield from self._pass_on(probed)
+        else:
+            yield from self._send(self._running.drain())
+        self._probed = []
+
+    def _pass_on(self, rows: Rows) -> Iterator[Chunk]:
+        self._context.metrics.add("partial_aggregation_skipped", rows.length)
+        states = [
+            call.vectors if call.merging else accumulator.singles(call.vectors, call.rows, rows.length)
+            for accumulator, call in zip(self._singles, rows.calls, strict=True)
+        ]
+        yield from self._send([Chunk(rows.length, rows.keys, states)])
+
+    def _send(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Emit, or gather first where sending is expensive."""
+        if self._combine_rows == 0:
+            yield from self._emit(chunks)
+            return
+        for chunk in chunks:
+            self._passing.add(chunk)
+        if self._passing.rows >= self._combine_rows or self._passing.too_much_to_merge:
+            yield from self._combine(self._passing.drain())
+
+    def _combine(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        """Send chunks on, merged if that makes them much fewer rows."""
+        if len(chunks) > 1 and self._estimated_share(chunks) < _WORTH_MERGING:
+            for grouped in merge_in_parts(self._layout, chunks, self._context):
+                yield from self._emit([grouped.states()])
+        else:
+            yield from self._emit(chunks)
+
+    def _estimated_share(self, chunks: list[Chunk]) -> float:
+        """Groups among rows, judged by the keys whose hash falls into one part of 64."""
+        if not self._layout.keys:
+            return 0.0
+        sample = sample_chunks(self._layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
+        rows = sum(chunk.length for chunk in sample)
+        return merge_chunks(self._layout, sample).count / max(rows, 1)
+
+    def _emit(self, chunks: list[Chunk]) -> Iterator[Chunk]:
+        for chunk in chunks:
+            self._context.metrics.add("partial_output_rows", chunk.length)
+            if chunk.length:
+                yield chunk
+
+
+class RunningGroups:
+    """The groups seen so far and their states, accounted for in the task's memory."""
+
+    def __init__(self, layout: StateLayout, context: TaskContext) -> None:
+        self._layout = layout
+        self._memory = context.memory
+        self._charged = 0
+        self._table = GroupTable(layout.key_layout)
+        self._start()
+
+    def _start(self) -> None:
+        self._table.clear()
+        self._accumulators: list[Accumulator] = self._layout.accumulators()
+        self.rows = 0
+
+    @property
+    def count(self) -> int:
+        return self._table.count if self._layout.keys else min(self.rows, 1)
+
+    @property
+    def cheap(self) -> bool:
+        return self._table.cheap
+
+    def add(self, rows: Rows) -> int:
+        """Take in rows; how many groups are new."""
+        before = self.count
+        self.rows += rows.length
+        if self._layout.keys:
+            ids = self._table.assign(rows.keys, rows.length)
+            groups = Groups(ids, self._table.count)
+        else:
+            groups = one_group(rows.length)
+        for accumulator, call in zip(self._accumulators, rows.calls, strict=True):
+            if call.merging:
+                accumulator.merge(call.vectors, groups)
+            else:
+                accumulator.update(call.vectors, call.rows, groups)
+        self._charge(self._table.nbytes + self.count * self._layout.state_bytes)
+        return self.count - before
+
+    def drain(self) -> list[Chunk]:
+        """What has been gathered, as one chunk or none; and begin anew."""
+        if self.rows == 0:
+            return []
+        keys = self._table.group_keys() if self._layout.keys else []
+        chunk = Chunk(self.count, keys, [accumulator.state() for accumulator in self._accumulators])
+        self.forget()
+        return [chunk]
+
+    def forget(self) -> None:
+        self._start()
+        self._charge(0)
+
+    def _charge(self, new: int) -> None:
+        self._memory.resize(self._charged, new)
+        self._charged = new

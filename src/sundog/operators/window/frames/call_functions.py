@@ -1,0 +1,67 @@
+"""From a call to the object that computes it, and to the elements that it is computed from."""
+
+from __future__ import annotations
+
+from sundog.errors import InternalError
+from sundog.expr.calls import BoundKind, WindowCall
+from sundog.functions.framed import Elements, FrameFunction, Inputs
+from sundog.functions.framed_extremes import Extreme
+from sundog.functions.framed_moments import Moments
+from sundog.functions.framed_picks import Pick, Shift
+from sundog.functions.sums.framed_sums import Count, sum_function
+from sundog.operators.window.frames.frame_need import reach_of
+from sundog.operators.window.frames.range_columns import RangeColumns
+
+SUMS = frozenset({"sum", "avg", "try_sum", "try_avg", "avg_unscaled"})
+MOMENTS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp"})
+PICKS = frozenset({"first", "last", "any_value", "nth_value"})
+
+
+def frame_function(call: WindowCall) -> FrameFunction:
+    """The implementation of a call that is not a function of the row's place alone."""
+    if call.function == "count":
+        return Count(call)
+    if call.function in SUMS:
+        return sum_function(call)
+    if call.function in ("min", "max"):
+        return Extreme(call)
+    if call.function in MOMENTS:
+        return Moments(call)
+    if call.function in PICKS:
+        return Pick(call)
+    if call.function in ("lag", "lead"):
+        return Shift(call)
+    raise InternalError(f"no window function {call.function}")
+
+
+def inputs_of(call: WindowCall, columns: RangeColumns) -> Inputs:
+    """A FILTER chooses rows, but does not shield its argument from errors: both are evaluated for all rows."""
+    return Inputs(columns.count, tuple(columns.values(arg) for arg in call.args), columns.mask(call.filter))
+
+
+def told_to_later(function: FrameFunction, elements: Elements) -> Elements | None:
+    """What the ranges behind need of these elements; None for nothing."""
+    if isinstance(function, Shift):
+        return function.essence(elements) if function.distance < 0 else None
+    frame = function.call.frame
+    if frame.start.kind is BoundKind.UNBOUNDED_PRECEDING:
+        return function.essence(elements)
+    rows = reach_of(frame)[0] if frame.units == "rows" else 0
+    return elements.slice(max(elements.count - rows, 0), elements.count) if rows else None
+
+
+def told_to_earlier(function: FrameFunction, elements: Elements) -> Elements | None:
+    """What the ranges before need of these elements; None for nothing."""
+    if isinstance(function, Shift):
+        return function.essence(elements) if function.distance > 0 else None
+    frame = function.call.frame
+    if frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING:
+        return function.essence(elements)
+    rows = reach_of(frame)[1] if frame.units == "rows" else 0
+    return elements.slice(0, min(rows, elements.count)) if rows else None
+
+
+def merges_ranges(call: WindowCall) -> bool:
+    """Whether a frame of the call may hold the essence of other ranges."""
+    unbounded = BoundKind.UNBOUNDED_PRECEDING, BoundKind.UNBOUNDED_FOLLOWING
+    return call.frame.start.kind in unbounded or call.frame.end.kind in unbounded

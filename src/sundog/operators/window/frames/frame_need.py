@@ -1,0 +1,118 @@
+"""What a range must know of the rows that it does not own, for each call: this alone decides how a window is cut.
+
+| frame or function | need | example |
+|---|---|---|
+| RANGE, offsets on both sides | the *halo*: rows whose keys lie within reach | RANGE BETWEEN 10 PRECEDING AND CURRENT ROW |
+| ROWS, offsets on both sides; lag, lead | *edges*: the values of so many rows before and behind | ROWS 9 PRECEDING; lag(x, 2) |
+| unbounded on one side or both | *carried state*: one essence of everything before (or behind) | SUM(x) OVER (ORDER BY t) |
+| rank, row_number | how many rows and keys are before | ROW_NUMBER() OVER (ORDER BY t) |
+| ntile, percent_rank, cume_dist | that, and how many rows there are | NTILE(4) OVER (ORDER BY t) |
+
+A frame that is unbounded on one side and ends before the row on the other (UNBOUNDED PRECEDING .. 5 PRECEDING) would need the
+state at a point inside another range; it, infinite offsets and very wide ROWS frames are computed in one range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from sundog.expr.calls import Bound, BoundKind, Frame, WindowCall
+from sundog.functions.framed_picks import literal_int
+from sundog.functions.ranks import PLACE_FUNCTIONS
+from sundog.operators.window.frames.order_key import is_finite
+
+MAX_EDGE_ROWS = 200_000
+_ORDER_SENSITIVE = frozenset({"first", "last", "any_value", "nth_value", "lag", "lead", "row_number", "ntile"})
+
+
+class FrameNeed(Enum):
+    """The most demanding thing that a call needs; the planner chooses its passes by it."""
+
+    OWN_ROWS = "own rows"  # RANGE BETWEEN CURRENT ROW AND CURRENT ROW: peers are never apart
+    HALO = "halo"  # RANGE BETWEEN 10 PRECEDING AND CURRENT ROW; ROWS 3 PRECEDING; lag(x)
+    CARRIED_STATE = "carried state"  # SUM(x) OVER (ORDER BY t); ROW_NUMBER(); RANK()
+    WHOLE_COUNT = "whole count"  # NTILE(4); PERCENT_RANK(); CUME_DIST()
+    ONE_RANGE = "one range"  # ROWS BETWEEN UNBOUNDED PRECEDING AND 5 PRECEDING
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a set of calls needs. Reaches are frames whose offset bounds move keys; edges count rows."""
+
+    kind: FrameNeed = FrameNeed.OWN_ROWS
+    reach: tuple[Frame, ...] = ()
+    carried_calls: tuple[str, ...] = ()  # names of calls that need something of the rows before or behind
+    order_sensitive: bool = False  # whether the order of rows with equal keys shows
+
+    @property
+    def two_passes(self) -> bool:
+        """Whether all ranges must be seen once before any of them can be computed."""
+        return bool(self.carried_calls) and self.kind is not FrameNeed.ONE_RANGE
+
+
+def need_of(call: WindowCall) -> Need:
+    """The need of one call."""
+    sensitive = call.function in _ORDER_SENSITIVE or call.frame.units == "rows" or call.in_order
+    if call.function in PLACE_FUNCTIONS:
+        counts = call.function in ("ntile", "percent_rank", "cume_dist")
+        kind = FrameNeed.WHOLE_COUNT if counts else FrameNeed.CARRIED_STATE
+        return Need(kind, (), (call.name,), call.function in _ORDER_SENSITIVE)
+    if call.function in ("lag", "lead"):
+        return _edges(call, abs(literal_int(call.args[1])))
+    frame = call.frame
+    if not (is_finite(frame.start) and is_finite(frame.end)):
+        return Need(FrameNeed.ONE_RANGE, order_sensitive=sensitive)
+    opens = frame.start.kind is BoundKind.UNBOUNDED_PRECEDING
+    stays_open = frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
+    if opens or stays_open:
+        if call.in_order:  # what ranges have added up for themselves was not added up in order
+            return Need(FrameNeed.ONE_RANGE, _offset_frames(frame), order_sensitive=True)
+        away = (opens and _is_preceding(frame.end)) or (stays_open and _is_following(frame.start))
+        wide = frame.units == "rows" and max(reach_of(frame)) > MAX_EDGE_ROWS
+        if away or wide:
+            return Need(FrameNeed.ONE_RANGE, _offset_frames(frame), order_sensitive=sensitive)
+        return Need(FrameNeed.CARRIED_STATE, _offset_frames(frame), (call.name,), sensitive)
+    if frame.units == "rows":
+        return _edges(call, max(reach_of(frame)))
+    reach = _offset_frames(frame)
+    return Need(FrameNeed.HALO if reach else FrameNeed.OWN_ROWS, reach, (), sensitive)
+
+
+def needs_of(calls: Sequence[WindowCall]) -> Need:
+    """The need of all calls together."""
+    needs = [need_of(call) for call in calls]
+    order = list(FrameNeed)
+    return Need(
+        max((need.kind for need in needs), key=order.index, default=FrameNeed.OWN_ROWS),
+        tuple(dict.fromkeys(frame for need in needs for frame in need.reach)),
+        tuple(name for need in needs for name in need.carried_calls),
+        any(need.order_sensitive for need in needs),
+    )
+
+
+def reach_of(frame: Frame) -> tuple[int, int]:
+    """How many rows before and behind its own a ROWS frame can reach; unbounded ends reach 0 by edges."""
+    before = -int(frame.start.offset) if frame.start.kind is BoundKind.OFFSET else 0
+    behind = int(frame.end.offset) if frame.end.kind is BoundKind.OFFSET else 0
+    return max(before, 0), max(behind, 0)
+
+
+def _edges(call: WindowCall, rows: int) -> Need:
+    if rows > MAX_EDGE_ROWS:
+        return Need(FrameNeed.ONE_RANGE, order_sensitive=True)
+    return Need(FrameNeed.HALO, (), (call.name,) if rows else (), True)
+
+
+def _offset_frames(frame: Frame) -> tuple[Frame, ...]:
+    has_offset = frame.units == "range" and BoundKind.OFFSET in (frame.start.kind, frame.end.kind)
+    return (frame,) if has_offset else ()
+
+
+def _is_preceding(bound: Bound) -> bool:
+    return bound.kind is BoundKind.OFFSET and bound.offset < 0
+
+
+def _is_following(bound: Bound) -> bool:
+    return bound.kind is BoundKind.OFFSET and bound.offset > 0

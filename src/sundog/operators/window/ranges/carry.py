@@ -1,0 +1,164 @@
+"""What ranges tell each other in a first pass, so that each can be computed on its own in a second.
+
+`SUM(x) OVER (ORDER BY t)` at row i adds up everything before i, in whatever range. One pass over the sorted ranges makes a
+small *summary* of each: rows, peer groups, and for each call its essence (a sum; the last 9 values; the first value).
+The driver runs over the summaries once from the front and once from the back, and gives each range its *carry*: the
+essence of all before it and of all behind it.
+
+    range        0         1         2                 sum of x     10    32     7
+    carry        0        10        42                              before each
+
+Whether that is exact is asked as well: sums that may overflow, or doubles of both signs and very different sizes, come
+out as Spark's only if they are added up in one go. Then `carries_of` says so and the window is computed in one range.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.expr.calls import WindowCall
+from sundog.expr.ordering import SortKey
+from sundog.functions.framed import Elements, FrameFunction, Hazard
+from sundog.functions.ranks import PLACE_FUNCTIONS, Standing
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.window.frames.call_functions import (
+    frame_function,
+    inputs_of,
+    merges_ranges,
+    told_to_earlier,
+    told_to_later,
+)
+from sundog.operators.window.frames.frame_need import need_of
+from sundog.operators.window.frames.range_columns import HALO, RangeColumns, has, table_of
+from sundog.operators.window.frames.sorted_rows import SortedRows
+
+SUMMARY_SCHEMA = pa.schema([("range", pa.int32()), ("summary", pa.binary())])
+
+
+@dataclass(frozen=True)
+class CallSummary:
+    """What a range tells the ranges behind it (`to_later`) and before it (`to_earlier`) about one call."""
+
+    to_later: Elements | None
+    to_earlier: Elements | None
+    hazard: Hazard = field(default_factory=Hazard)
+
+
+@dataclass(frozen=True)
+class RangeSummary:
+    number: int
+    rows: int
+    groups: int
+    calls: Mapping[str, CallSummary]
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What one range is given: where it stands, and the elements before and behind its own, by the name of the call."""
+
+    standing: Standing = field(default_factory=Standing)
+    before: Mapping[str, Elements] = field(default_factory=dict)
+    behind: Mapping[str, Elements] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SummarizeRange(Operator):
+    """The summary of one sorted range, as one row."""
+
+    input_schema: pa.Schema
+    calls: tuple[WindowCall, ...]
+    order_by: tuple[SortKey, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SUMMARY_SCHEMA
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        table = table_of(batches, self.input_schema)
+        if has(table.schema, HALO):
+            table = table.filter(pc.invert(table.column(HALO)))
+        summary = summarize(context.partition, RangeColumns(table), self.calls, self.order_by)
+        columns = [pa.array([summary.number], pa.int32()), pa.array([pickle.dumps(summary)], pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, schema=SUMMARY_SCHEMA)
+
+    def describe(self) -> str:
+        return "SummarizeRange"
+
+
+def summarize(
+    number: int, columns: RangeColumns, calls: Sequence[WindowCall], order_by: Sequence[SortKey]
+) -> RangeSummary:
+    order_keys = [columns.values(key.expr) for key in order_by]
+    groups = SortedRows(columns.count, [], order_keys, order_by).groups
+    told = {}
+    for call in calls:
+        if call.function in PLACE_FUNCTIONS or not need_of(call).carried_calls:
+            continue
+        function = frame_function(call)
+        elements = function.elements(inputs_of(call, columns))
+        hazard = function.hazard(elements) if merges_ranges(call) else Hazard()
+        told[call.name] = CallSummary(
+            _detached(told_to_later(function, elements)), _detached(told_to_earlier(function, elements)), hazard
+        )
+    return RangeSummary(number, columns.count, len(groups) - 1, told)
+
+
+def _detached(told: Elements | None) -> Elements | None:
+    return None if told is None else told.detached()
+
+
+def read_summaries(batches: Sequence[pa.RecordBatch]) -> list[RangeSummary]:
+    """The summaries that tasks sent, in the order of their ranges."""
+    blobs = [blob for batch in batches for blob in batch.column("summary").to_pylist()]
+    return sorted((pickle.loads(blob) for blob in blobs), key=lambda summary: summary.number)
+
+
+def carries_of(summaries: Sequence[RangeSummary], calls: Sequence[WindowCall]) -> list[Carry] | None:
+    """The carry of each range; None where adding up range by range would not give Spark's answer."""
+    before: list[dict[str, Elements]] = [{} for _ in summaries]
+    behind: list[dict[str, Elements]] = [{} for _ in summaries]
+    for call in calls:
+        told = [summary.calls[call.name] for summary in summaries if call.name in summary.calls]
+        if not told:
+            continue
+        function = frame_function(call)
+        if not function.is_harmless(Hazard.merge([part.hazard for part in told])):
+            return None
+        _hand_on([part.to_later for part in told], before, function, told_to_later)
+        _hand_on([part.to_earlier for part in reversed(told)], behind[::-1], function, told_to_earlier)
+    return [Carry(*parts) for parts in zip(_standings(summaries), before, behind, strict=True)]
+
+
+def _hand_on(
+    parts: Sequence[Elements | None],
+    given: Sequence[dict[str, Elements]],
+    function: FrameFunction,
+    tell: Callable[[FrameFunction, Elements], Elements | None],
+) -> None:
+    """Give each range what all before it have told; `tell` makes one essence of several."""
+    so_far: Elements | None = None
+    for part, receiver in zip(parts, given, strict=True):
+        if so_far is not None:
+            receiver[function.call.name] = so_far
+        if part is not None:
+            joined = [part] if so_far is None else [so_far, part]
+            if tell is told_to_earlier:
+                joined.reverse()
+            so_far = tell(function, Elements.concat(joined))
+
+
+def _standings(summaries: Sequence[RangeSummary]) -> list[Standing]:
+    standings = []
+    rows = groups = 0
+    total = sum(summary.rows for summary in summaries)
+    for summary in summaries:
+        standings.append(Standing(rows, groups, total))
+        rows += summary.rows
+        groups += summary.groups
+    return standings

@@ -1,0 +1,283 @@
+"""Where the order key is cut, so that ranges hold like numbers of rows and no key is in two of them.
+
+Equal width would not do: data is skewed, and a range is a task. So the cuts come from the data, in one of two ways:
+
+    a sample      each task sends a few thousand of its keys and what it observed of all of them
+                  (`SampleKeys` -> `KeySample`, with `PartitionExtremes`)
+    statistics    least and greatest key and number of rows of each row group (`KeySample.from_statistics`)
+
+A cut lies between distinct keys: rows with equal keys are peers and stay together. One hot key gets a range of its own,
+and where there are fewer keys than ranges asked for, there are fewer ranges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.expr.buffers import is_narrow, validity_of
+from sundog.expr.calls import Frame
+from sundog.expr.ordering import SortKey, sort_indices
+from sundog.expr.ranks import Rank, array_of_ranks, float_rank, rank_at, rank_float
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.window.frames.order_key import RangeKey, reach_overflows
+from sundog.operators.window.frames.range_columns import RangeColumns
+from sundog.operators.window.frames.sorted_rows import changes_of
+from sundog.operators.window.ranges.routes import RowRanges, WordRanges
+
+Longs = npt.NDArray[np.int64]
+SAMPLE_ROWS = 4096
+_PROBED_ROWS = 1 << 15
+_SAMPLED, _LEAST, _GREATEST, _PROBED, _DISTINCT = range(5)
+
+
+@dataclass(frozen=True)
+class PartitionExtremes:
+    """What was observed of the leading order key: rows, NULLs, and the least and greatest value as ranks.
+
+    The ranks (`expr/ranks.py`) ignore the key's direction; they are None where there was no value.
+    """
+
+    rows: int = 0
+    nulls: int = 0
+    low: Rank | None = None
+    high: Rank | None = None
+
+    @classmethod
+    def merge(cls, parts: Sequence[PartitionExtremes]) -> PartitionExtremes:
+        lows = [part.low for part in parts if part.low is not None]
+        highs = [part.high for part in parts if part.high is not None]
+        return cls(
+            sum(part.rows for part in parts),
+            sum(part.nulls for part in parts),
+            min(lows, default=None),
+            max(highs, default=None),
+        )
+
+    def overflows(self, frames: Sequence[Frame], key: SortKey) -> bool:
+        """Whether a frame's bound can leave the key's type for one of these rows: then the query is Spark's."""
+        if not isinstance(self.low, int) or not isinstance(self.high, int):
+            return False
+        low, high, dtype = self.low, self.high, key.expr.dtype
+        return any(reach_overflows(low, high, frame, dtype, key.descending) for frame in frames)
+
+
+@dataclass(frozen=True)
+class KeySample:
+    """Some rows' order keys; each stands for `weights[i]` rows. `repetition` is rows per distinct key among neighbours."""
+
+    keys: tuple[pa.Array, ...]
+    weights: Longs
+    extremes: PartitionExtremes
+    repetition: float = 1.0
+
+    @classmethod
+    def from_batches(cls, batches: Sequence[pa.RecordBatch], order_by: Sequence[SortKey]) -> KeySample:
+        """What all tasks sampled, together."""
+        table = pa.Table.from_batches(batches, sample_schema(order_by)).combine_chunks()
+        kinds = table.column("kind").to_numpy()
+        counts = table.column("rows").to_numpy()
+        sampled = table.filter(pa.array(kinds == _SAMPLED))
+        parts = []
+        for row in np.flatnonzero(kinds == _LEAST):
+            leading = table.column(2)
+            low, high = (rank_at(leading.slice(row + n, 1).combine_chunks(), 0) for n in (0, 1))
+            parts.append(PartitionExtremes(int(counts[row]), int(counts[row + 1]), low, high))
+        keys = tuple(column.combine_chunks() for column in sampled.columns[2:])
+        probed, distinct = (int(counts[kinds == kind].sum()) for kind in (_PROBED, _DISTINCT))
+        weights = sampled.column("rows").to_numpy()
+        return cls(keys, weights, PartitionExtremes.merge(parts), probed / max(distinct, 1))
+
+    def standing_for(self, times: float, extremes: PartitionExtremes) -> KeySample:
+        """A sample of a part of the rows as one of all, which are so many times as many and have these extremes."""
+        return replace(self, weights=np.rint(self.weights * times).astype(np.int64), extremes=extremes)
+
+    @classmethod
+    def from_statistics(
+        cls, lows: Sequence[Rank | None], highs: Sequence[Rank | None], rows: Longs, nulls: Longs, key: SortKey
+    ) -> KeySample | None:
+        """Row groups as if their keys were spread evenly; None where a row group with values has no bounds.
+
+        `nulls` is -1 where their number is not known.
+        """
+        if not is_narrow(key.expr.dtype):
+            return None
+        places: list[int | None] = []
+        weights: list[int] = []
+        parts = []
+        for low, high, count, null_count in zip(lows, highs, rows.tolist(), nulls.tolist(), strict=True):
+            null_count = max(null_count, 0)
+            parts.append(PartitionExtremes(count, null_count, low, high))
+            values = count - null_count
+            if null_count:
+                places.append(None)
+                weights.append(null_count)
+            if not values:
+                continue
+            if not isinstance(low, int) or not isinstance(high, int):
+                return None
+            steps = max(min(64, values, high - low + 1), 1)
+            places += _spread(low, high, steps, pa.types.is_floating(key.expr.dtype))
+            steps = len(places) - len(weights)
+            weights += [values // steps + (1 if step < values % steps else 0) for step in range(steps)]
+        keys = (array_of_ranks(places, key.expr.dtype),)
+        return cls(keys, np.array(weights, np.int64), PartitionExtremes.merge(parts))
+
+
+def _spread(low: int, high: int, steps: int, floating: bool) -> list[int]:
+    """Ranks at even distances between two; of floats, if they are finite, at even distances of the values."""
+    ends = rank_float(low), rank_float(high)
+    if floating and math.isfinite(ends[0]) and math.isfinite(ends[1] - ends[0]):
+        return [float_rank(float(value)) for value in np.linspace(*ends, steps)]
+    if floating:
+        return [low, high][:steps]
+    return [low + (high - low) * step // max(steps - 1, 1) for step in range(steps)]
+
+
+def sample_schema(order_by: Sequence[SortKey]) -> pa.Schema:
+    keys = [pa.field(f"key{number}", key.expr.dtype) for number, key in enumerate(order_by)]
+    return pa.schema([pa.field("kind", pa.int8()), pa.field("rows", pa.int64()), *keys])
+
+
+@dataclass(frozen=True)
+class SampleKeys(Operator):
+    """A few thousand of a task's order keys, and its extremes. Thins out as it goes: its size does not grow."""
+
+    order_by: tuple[SortKey, ...]
+    limit: int = SAMPLE_ROWS
+
+    @property
+    def schema(self) -> pa.Schema:
+        return sample_schema(self.order_by)
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        random = np.random.default_rng(context.partition)
+        sample = pa.table([pa.array([], key.expr.dtype) for key in self.order_by], names=self.schema.names[2:])
+        stride = 1
+        extremes = PartitionExtremes()
+        probe = 0, 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            columns = RangeColumns(pa.Table.from_batches([batch]))
+            arrays = [columns.values(key.expr) for key in self.order_by]
+            if not probe[0]:
+                few = arrays[0].slice(0, _PROBED_ROWS)
+                probe = len(few), pc.count_distinct(few, mode="all").as_py()
+            extremes = PartitionExtremes.merge([extremes, extremes_of(arrays[0])])
+            while batch.num_rows > stride * self.limit:
+                stride, sample = stride * 2, _thinned(sample, random)
+            picked = pa.array(_one_of_each(batch.num_rows, stride, random))
+            chosen = pa.table([array.take(picked) for array in arrays], schema=sample.schema)
+            sample = pa.concat_tables([sample, chosen])
+            while sample.num_rows > 2 * self.limit:
+                stride, sample = stride * 2, _thinned(sample, random)
+        if sample.num_rows:
+            yield self._batch(sample, stride, extremes, probe)
+
+    def _batch(
+        self, sample: pa.Table, stride: int, extremes: PartitionExtremes, probe: tuple[int, int]
+    ) -> pa.RecordBatch:
+        count = sample.num_rows
+        leading = array_of_ranks([extremes.low, extremes.high, None, None], self.order_by[0].expr.dtype)
+        keys = [pa.concat_arrays([leading, *sample.column(0).chunks])]
+        keys += [pa.concat_arrays([pa.nulls(4, column.type), *column.chunks]) for column in sample.columns[1:]]
+        kinds = pa.array([_LEAST, _GREATEST, _PROBED, _DISTINCT] + [_SAMPLED] * count, pa.int8())
+        rows = pa.array([extremes.rows, extremes.nulls, *probe] + [stride] * count, pa.int64())
+        return pa.RecordBatch.from_arrays([kinds, rows, *keys], schema=self.schema)
+
+    def describe(self) -> str:
+        return "SampleKeys"
+
+
+def _one_of_each(count: int, stride: int, random: np.random.Generator) -> Longs:
+    """A random row of every `stride` rows."""
+    starts = np.arange(0, count, stride, dtype=np.int64)
+    picked: Longs = np.minimum(starts + random.integers(0, stride, len(starts)), count - 1)
+    return picked
+
+
+def _thinned(sample: pa.Table, random: np.random.Generator) -> pa.Table:
+    return sample.take(pa.array(_one_of_each(sample.num_rows, 2, random)))
+
+
+def extremes_of(array: pa.Array) -> PartitionExtremes:
+    """Rows, NULLs, least and greatest value of a column."""
+    if array.null_count == len(array):
+        return PartitionExtremes(len(array), array.null_count)
+    if not is_narrow(array.type):
+        found = pc.min_max(array)
+        low, high = (rank_at(pa.array([found[name]], array.type), 0) for name in ("min", "max"))
+        return PartitionExtremes(len(array), array.null_count, low, high)
+    words = RangeKey(array.type).words(array)
+    valid = validity_of(array)
+    if valid is not None:
+        words = words[valid]
+    return PartitionExtremes(len(array), array.null_count, int(words.min()), int(words.max()))
+
+
+def cut_ranges(
+    sample: KeySample, order_by: Sequence[SortKey], frames: Sequence[Frame], ranges: int
+) -> WordRanges | RowRanges:
+    """At most `ranges` ranges of about equal weight, and how far the frames reach out of each."""
+    keys = tuple(order_by)
+    rows, weights = _distinct(sample, keys)
+    starts = cut_places(weights, ranges)
+    if len(keys) != 1 or not is_narrow(keys[0].expr.dtype):
+        cuts = tuple(array.take(pa.array(rows[starts])) for array in sample.keys)
+        return RowRanges.reaching(keys, cuts, frames)
+    leading = sample.keys[0].take(pa.array(rows[starts]))
+    nulls_apart = bool(len(leading)) and not leading[-1].is_valid and not keys[0].nulls_first
+    words = RangeKey(leading.type, keys[0].descending).words(leading.drop_null())
+    return WordRanges.reaching(keys, tuple(words.tolist()), nulls_apart, frames)
+
+
+def _distinct(sample: KeySample, order_by: Sequence[SortKey]) -> tuple[Longs, Longs]:
+    """One sampled row of each distinct key, in order, and the weight of the key."""
+    if not len(sample.weights):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    order = sort_indices(sample.keys, order_by)
+    sorted_keys = [array.take(pa.array(order)) for array in sample.keys]
+    firsts = np.flatnonzero(changes_of(len(order), sorted_keys))
+    return order[firsts], np.add.reduceat(sample.weights[order], firsts)
+
+
+def cut_places(weights: Longs, ranges: int) -> Longs:
+    """The places before which to cut a row of weights into at most `ranges` parts of like weight.
+
+    A part is closed where the next weight would take it further past its fair share of what is left than it now
+    falls short of it. So a weight of several shares stands alone, and the rest is shared among the other parts.
+    """
+    places = []
+    remaining, parts, current = float(weights.sum()), ranges, 0.0
+    for place, weight in enumerate(weights.tolist()):
+        if parts > 1 and current > 0 and current + weight / 2 > remaining / parts:
+            places.append(place)
+            remaining -= current
+            parts -= 1
+            current = 0.0
+        current += weight
+    return np.array(places, np.int64)
+
+
+def estimated_halo(sample: KeySample, ranges: WordRanges | RowRanges) -> float:
+    """Halo rows over rows, by routing the sample."""
+    total = int(sample.weights.sum())
+    if not total:
+        return 0.0
+    routes = ranges.routes(sample.keys)
+    return float(((routes.lasts - routes.firsts) * sample.weights).sum()) / total
+
+
+def halo_overhead(
+    sample: KeySample, order_by: Sequence[SortKey], frames: Sequence[Frame], counts: Sequence[int]
+) -> dict[int, float]:
+    """Rows routed over rows, for each number of ranges: from the sample alone, without moving anything."""
+    return {count: 1.0 + estimated_halo(sample, cut_ranges(sample, order_by, frames, count)) for count in counts}

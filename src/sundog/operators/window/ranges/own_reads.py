@@ -1,0 +1,201 @@
+"""Ranges that read their own rows: no shuffle where row-group statistics show that the key is clustered.
+
+Logs and events lie in files in the order of their time, nearly. Then the rows of a range, and the halo around them, are in
+few row groups, and the statistics say in which:
+
+    row groups   [0..9] [8..19] [20..31] [30..41]          cut at 20, RANGE 5 PRECEDING
+    range 0      reads 1, 2            owns keys below 20
+    range 1      reads 2, 3, 4         owns keys from 20 on, needs those from 15 on: row group 2 is read twice
+
+Each task then keeps the rows it needs (`KeepRange`), marks those it does not own, and goes on as after an exchange. What
+this costs is known before anything is read: rows read over rows. Above `MOST_READ` an exchange in memory is cheaper; one
+through Spark's shuffle costs a row as much as decoding it several times, so few ranges read for themselves even where
+the key is not clustered. Where they are cut a sample then says: statistics do not know how keys lie in a row group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.expr.buffers import Bools, is_narrow, validity_of
+from sundog.expr.calls import Frame
+from sundog.expr.ordering import SortKey
+from sundog.expr.ranks import Rank
+from sundog.kernels.routing import keep_needed
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.window.frames.order_key import INT64_MAX, INT64_MIN, RangeKey
+from sundog.operators.window.frames.range_columns import HALO, RangeColumns, picked_rows
+from sundog.operators.window.ranges.cuts import KeySample, cut_places, cut_ranges
+from sundog.operators.window.ranges.routes import WordRanges
+
+Longs = npt.NDArray[np.int64]
+MOST_READ = 1.5
+_MOST_UNEVEN = 1.5
+
+
+@dataclass(frozen=True)
+class RangeRead:
+    """What one range reads: row groups by number; which words of the key it owns and which it needs, all inclusive."""
+
+    row_groups: tuple[int, ...]
+    rows: int
+    owned: tuple[int, int]
+    needed: tuple[int, int]
+    takes_nulls: bool
+
+
+@dataclass(frozen=True)
+class RangeReads:
+    """All ranges, and rows read over rows. Row groups must be read in ascending order, so that ties keep one order."""
+
+    key: SortKey
+    reads: tuple[RangeRead, ...]
+    cost: float
+
+    def describe(self) -> str:
+        return f"ranges={len(self.reads)} read by statistics, rows read={self.cost:.2f}x"
+
+
+@dataclass(frozen=True)
+class RowGroupKeys:
+    """Statistics of the key, one entry per row group, as words: least, greatest, rows, NULLs (-1: unknown).
+
+    A row group without values has least > greatest.
+    """
+
+    lows: Longs
+    highs: Longs
+    rows: Longs
+    nulls: Longs
+
+    @classmethod
+    def of_ranks(
+        cls,
+        lows: Sequence[Rank | None],
+        highs: Sequence[Rank | None],
+        rows: Longs,
+        nulls: Longs,
+        key: SortKey,
+    ) -> RowGroupKeys | None:
+        """None where bounds are missing or the key has no words."""
+        if not is_narrow(key.expr.dtype):
+            return None
+        words = RangeKey(key.expr.dtype, key.descending)
+        pairs = []
+        for low, high, count, null_count in zip(lows, highs, rows.tolist(), nulls.tolist(), strict=True):
+            if count == null_count:
+                pairs.append((INT64_MAX, INT64_MIN))
+            elif isinstance(low, int) and isinstance(high, int):
+                ends = words.word_of_rank(low), words.word_of_rank(high)
+                pairs.append((min(ends), max(ends)))
+            else:
+                return None
+        bounds = np.array(pairs, np.int64).reshape(-1, 2)
+        return cls(bounds[:, 0], bounds[:, 1], rows, nulls)
+
+    def reads(self, key: SortKey, cut: WordRanges) -> RangeReads:
+        """What each range of a cut must read."""
+        reads = []
+        starts, stops = [INT64_MIN, *cut.cuts], [*(word - 1 for word in cut.cuts), INT64_MAX]
+        null_range = 0 if key.nulls_first else len(starts) - 1
+        for number, (first, last) in enumerate(zip(starts, stops, strict=True)):
+            low, high = min(cut.lows[number], first), max(cut.highs[number], last)
+            wanted = (self.lows <= high) & (self.highs >= low)
+            if number == null_range:
+                wanted |= self.nulls != 0
+            picked = np.flatnonzero(wanted)
+            rows = int(self.rows[picked].sum())
+            reads.append(RangeRead(tuple(picked.tolist()), rows, (first, last), (low, high), number == null_range))
+        return RangeReads(key, tuple(reads), sum(read.rows for read in reads) / int(self.rows.sum()))
+
+
+def ranges_from_statistics(
+    lows: Sequence[Rank | None],
+    highs: Sequence[Rank | None],
+    rows: Longs,
+    nulls: Longs,
+    key: SortKey,
+    frames: Sequence[Frame],
+    ranges: int,
+    most_read: float = MOST_READ,
+) -> RangeReads | None:
+    """What each of at most `ranges` ranges reads: the most even of the affordable ways, or the cheapest. None: unknown.
+
+    `lows` and `highs` are the key's bounds per row group as ranks, `nulls` its NULLs, -1 where unknown: as
+    `parquet/meta/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.
+    """
+    groups = RowGroupKeys.of_ranks(lows, highs, rows, nulls, key)
+    if groups is None or not int(rows.sum()):
+        return None
+    candidates = [_aligned_cuts(groups, key, frames, ranges)]
+    sample = KeySample.from_statistics(lows, highs, rows, nulls, key)
+    if sample is not None:
+        inside = cut_ranges(sample, (key,), frames, ranges)
+        candidates += [inside] if isinstance(inside, WordRanges) else []
+        candidates = _even(candidates, sample)
+    plans = [groups.reads(key, cut) for cut in candidates if cut.count > 1 or ranges == 1]
+    affordable = [plan for plan in plans if plan.cost <= most_read]
+    if not affordable:
+        return min(plans, key=lambda plan: plan.cost, default=None)
+    return min(affordable, key=lambda plan: (max(read.rows for read in plan.reads), -len(plan.reads)))
+
+
+def _aligned_cuts(groups: RowGroupKeys, key: SortKey, frames: Sequence[Frame], ranges: int) -> WordRanges:
+    """Cuts where row groups begin, so that of clustered ones each is read once but for the halo."""
+    there = np.flatnonzero(groups.lows <= groups.highs)
+    order = there[np.argsort(groups.lows[there], kind="stable")]
+    begins, firsts = np.unique(groups.lows[order], return_index=True)
+    weights = np.add.reduceat(groups.rows[order], firsts) if len(order) else np.zeros(0, np.int64)
+    return WordRanges.reaching((key,), tuple(begins[cut_places(weights, ranges)].tolist()), False, frames)
+
+
+def _even(candidates: Sequence[WordRanges], sample: KeySample) -> list[WordRanges]:
+    """Those whose largest range is not much larger than that of the best: the others leave the work to one task."""
+    sizes = [np.bincount(cut.routes(sample.keys).owners, weights=sample.weights).max() for cut in candidates]
+    return [cut for cut, size in zip(candidates, sizes, strict=True) if size <= _MOST_UNEVEN * min(sizes)]
+
+
+@dataclass(frozen=True)
+class KeepRange(Operator):
+    """Of what range i has read, the rows that it owns or needs; the latter marked as halo."""
+
+    input_schema: pa.Schema
+    ranges: RangeReads
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input_schema, pa.field(HALO, pa.bool_())])
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        read = self.ranges.reads[context.partition]
+        key = RangeKey(self.ranges.key.expr.dtype, self.ranges.key.descending)
+        schema = self.schema
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            array = RangeColumns(pa.Table.from_batches([batch])).values(self.ranges.key.expr)
+            rows, halo = _kept(key.words(array), validity_of(array), read)
+            if not len(rows):
+                continue
+            borrowed = int(np.count_nonzero(halo))
+            context.metrics.add("rows_routed", len(rows))
+            context.metrics.add("halo_rows", borrowed)
+            context.metrics.add("halo_rows_unreduced", borrowed)
+            yield pa.RecordBatch.from_arrays([*picked_rows(batch, rows).columns, pa.array(halo)], schema=schema)
+
+    def describe(self) -> str:
+        return f"KeepRange: {self.ranges.describe()}"
+
+
+def _kept(words: Longs, valid: Bools | None, read: RangeRead) -> tuple[Longs, Bools]:
+    """The rows that a range owns or needs, and which of them are halo. All NULLs are owned by one range."""
+    rows, halo = np.empty(len(words), np.int64), np.empty(len(words), np.bool_)
+    there = np.empty(0, np.bool_) if valid is None else valid
+    kept = keep_needed(words, there, read.owned, read.needed, read.takes_nulls, rows, halo)
+    return rows[:kept], halo[:kept]

@@ -1,0 +1,118 @@
+"""The scan of a window whose ranges read their own rows (`own_reads.py`): which, and what it costs.
+
+    row groups     0    1    2    3    4        range 0 reads 0, 1; range 1 reads 1, 2, 3; range 2 reads 3, 4
+    at home in     0    0    1    1    2        row groups 1 and 3 are read twice and counted once
+
+Each row group is at home in the first range that reads it. That range counts its rows, so the rows that went into the
+window are known without trusting the statistics that sent them there: if these were wrong, a row would be missing at the
+end, and `check_row_accounting` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.calls import Frame
+from sundog.expr.ordering import SortKey
+from sundog.expr.ranks import Rank
+from sundog.operators.context import TaskContext
+from sundog.operators.scan.scan import ScanTask
+from sundog.operators.window.ranges.cuts import KeySample, PartitionExtremes, cut_ranges
+from sundog.operators.window.ranges.own_reads import RangeReads, RowGroupKeys, ranges_from_statistics
+from sundog.operators.window.ranges.routes import WordRanges
+from sundog.parquet.meta.bounds import expression_bounds
+from sundog.parquet.meta.statistics import FileStatistics
+from sundog.parquet.prune.access_plan import ParquetAccessPlan, Run
+
+
+@dataclass(frozen=True)
+class RangeScans:
+    """A way to read ranges: `reads` by number of the row groups in `runs`; `extremes` of the key, by statistics.
+
+    `sampled_rows` is how many rows each range holds, where a sample has told.
+    """
+
+    reads: RangeReads
+    runs: tuple[Run, ...]
+    extremes: PartitionExtremes
+    keys: RowGroupKeys
+    sampled_rows: tuple[int, ...] = ()
+
+    def cut_by(self, sample: KeySample, frames: Sequence[Frame], ranges: int) -> RangeScans:
+        """The same row groups, with ranges where a sample of the key shows them to be even."""
+        leading = replace(sample, keys=sample.keys[:1])
+        cut = cut_ranges(leading, (self.reads.key,), frames, ranges)
+        assert isinstance(cut, WordRanges), "a key with bounds per row group has words"
+        reads = self.keys.reads(self.reads.key, cut)
+        owners = np.minimum(cut.routes(leading.keys).owners, len(reads.reads) - 1)
+        rows = np.bincount(owners, weights=sample.weights, minlength=len(reads.reads)).astype(np.int64)
+        return replace(self, reads=reads, sampled_rows=tuple(rows.tolist()))
+
+    def tasks(self, access: ParquetAccessPlan) -> list[RangeScan]:
+        """One source per range."""
+        home = np.full(len(self.runs), len(self.reads.reads), np.int64)
+        for number, read in reversed(list(enumerate(self.reads.reads))):
+            home[list(read.row_groups)] = number
+        return [
+            RangeScan(tuple(self._parts(access, read.row_groups, home == number)))
+            for number, read in enumerate(self.reads.reads)
+        ]
+
+    def _parts(self, access: ParquetAccessPlan, groups: Sequence[int], at_home: np.ndarray) -> Iterator[ScanTask]:
+        """In file order; one part for as long as the row groups are all at home here, or none is."""
+        relation = replace(access.relation, files=())
+        start = 0
+        for stop in range(1, len(groups) + 1):
+            if stop == len(groups) or at_home[groups[stop]] != at_home[groups[start]]:
+                slices = access.slices([self.runs[group] for group in groups[start:stop]])
+                again = not at_home[groups[start]]
+                yield ScanTask(relation, slices, access.columns, access.predicate, again=again)
+                start = stop
+
+
+@dataclass(frozen=True)
+class RangeScan:
+    """What one range reads. Rows of row groups that are at home here are counted as the window's input."""
+
+    parts: tuple[ScanTask, ...]
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        for part in self.parts:
+            for batch in part.read(context):
+                if not part.again:
+                    context.metrics.add("window_input_rows", batch.num_rows)
+                yield batch
+
+
+def plan_range_scans(
+    access: ParquetAccessPlan, key: SortKey, frames: Sequence[Frame], ranges: int
+) -> RangeScans | None:
+    """How `ranges` ranges would read their own rows, whatever it costs; None where statistics cannot tell."""
+    lows: list[Rank | None] = []
+    highs: list[Rank | None] = []
+    rows: list[int] = []
+    nulls: list[int] = []
+    runs = access.split_runs(force_per_row_group=True)
+    for number, layout, _ in access.opened():
+        groups = [run.row_groups[0] for run in runs if run.file == number]
+        if not groups:
+            continue
+        bounds = expression_bounds(key.expr, FileStatistics(layout))
+        lows += bounds.low[groups].tolist()
+        highs += bounds.high[groups].tolist()
+        nulls += bounds.null_counts[groups].tolist()
+        rows += layout.footer.row_counts[groups].tolist()
+    counts = np.array(rows, np.int64), np.array(nulls, np.int64)
+    reads = ranges_from_statistics(lows, highs, *counts, key, frames, ranges)
+    row_groups = RowGroupKeys.of_ranks(lows, highs, *counts, key)
+    if reads is None or row_groups is None:
+        return None
+    parts = [
+        PartitionExtremes(count, max(none, 0), *ends)
+        for *ends, count, none in zip(lows, highs, rows, nulls, strict=True)
+    ]
+    return RangeScans(reads, tuple(runs), PartitionExtremes.merge(parts), row_groups)

@@ -1,0 +1,232 @@
+"""Window functions over one sorted range: the step that Spark runs once, on one core, for all rows.
+
+    SELECT *, SUM(x) OVER (ORDER BY t RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) FROM events
+
+Plain Spark sorts everything into one partition and recomputes each sliding frame: rows times frame width. Here a range is
+one of many, and a frame costs a few nanoseconds whatever its width (`kernels/sliding.py`). A range's rows are
+
+    borrowed before | owned ............ | borrowed behind         in key order; borrowed rows carry `__halo`
+
+and what it must know of rows further away comes as a `Carry`. Values are computed for owned rows only; the borrowed
+ones leave with NULLs and `HaloDrop` removes them.
+
+Invariant: rows come out as they came in, in number and order, with one more column per call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.errors import InternalError
+from sundog.expr.calls import BoundKind, Frame, WindowCall
+from sundog.expr.nodes import Expr, Literal
+from sundog.expr.ordering import SortKey
+from sundog.expr.printing import render, render_order
+from sundog.functions.framed import Elements, FrameFunction, Longs, MergeableFunction
+from sundog.functions.framed_picks import Shift
+from sundog.functions.ranks import PLACE_FUNCTIONS, place_values
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.window.frames.call_functions import frame_function, inputs_of
+from sundog.operators.window.frames.range_columns import HALO, RangeColumns, batches_of, has, owned_slice, table_of
+from sundog.operators.window.frames.sorted_rows import Positions, SortedRows, row_offset
+from sundog.operators.window.frames.sorting import sorted_table
+from sundog.operators.window.ranges.carry import Carry
+from sundog.operators.window.ranges.halo_reduction import reduced_rows
+
+
+@dataclass(frozen=True)
+class SortRange(Operator):
+    """All rows of a task, in window order. Rows that are sorted already, as logs are, are only checked."""
+
+    input_schema: pa.Schema
+    partition_by: tuple[Expr, ...]
+    order_by: tuple[SortKey, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input_schema
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        table = table_of(batches, self.input_schema)
+        size = table.nbytes
+        context.memory.resize(0, size)
+        context.check_cancelled()
+        with context.metrics.timed("compute_seconds"):
+            table = sorted_table(table, self.partition_by, self.order_by)
+        yield from batches_of(table)
+        context.memory.resize(size, 0)
+
+    def describe(self) -> str:
+        keys = [*(render(key) for key in self.partition_by), *([render_order(self.order_by)] if self.order_by else [])]
+        return f"Sort: [{', '.join(keys)}]"
+
+
+@dataclass(frozen=True)
+class WindowOperator(Operator):
+    """The calls over each range. `carries[i]` is what range i is told of the others; none where they need nothing."""
+
+    input_schema: pa.Schema
+    calls: tuple[WindowCall, ...]
+    partition_by: tuple[Expr, ...]
+    order_by: tuple[SortKey, ...]
+    carries: tuple[Carry, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = [pa.field(call.name, call.dtype) for call in self.calls]
+        return pa.schema([*self.input_schema, *fields])
+
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        table = table_of(batches, self.input_schema)
+        if not table.num_rows:
+            return
+        context.check_cancelled()
+        with context.metrics.timed("compute_seconds"):
+            carry = self.carries[context.partition] if self.carries else Carry()
+            result = window_table(table, self.calls, self.partition_by, self.order_by, carry)
+        if result.num_rows != table.num_rows:
+            raise InternalError(f"a window made {result.num_rows} rows of {table.num_rows}")
+        yield from batches_of(result)
+
+    def describe(self) -> str:
+        calls = (f"{call.function}({', '.join(map(render, call.args))}) AS {call.name}" for call in self.calls)
+        return f"Window: [{', '.join(calls)}]"
+
+
+def serial_window(
+    table: pa.Table, calls: Sequence[WindowCall], partition_by: Sequence[Expr], order_by: Sequence[SortKey]
+) -> pa.Table:
+    """The whole window in one range: what every parallel plan must equal row for row."""
+    return window_table(sorted_table(table, partition_by, order_by), calls, partition_by, order_by, Carry())
+
+
+def window_table(
+    table: pa.Table,
+    calls: Sequence[WindowCall],
+    partition_by: Sequence[Expr],
+    order_by: Sequence[SortKey],
+    carry: Carry,
+) -> pa.Table:
+    """A sorted table with one more column per call."""
+    window = _RangeWindow(table, partition_by, order_by, carry)
+    for call in calls:
+        table = table.append_column(pa.field(call.name, call.dtype), window.column(call))
+    return table
+
+
+class _RangeWindow:
+    """One range: its rows, which of them it owns, and the bounds of frames over them."""
+
+    def __init__(
+        self, table: pa.Table, partition_by: Sequence[Expr], order_by: Sequence[SortKey], carry: Carry
+    ) -> None:
+        self._columns = RangeColumns(table)
+        self._carry = carry
+        self._first, self._last = 0, table.num_rows
+        if has(table.schema, HALO):
+            span = owned_slice(self._columns.column(HALO).to_numpy(zero_copy_only=False))
+            if span is None:
+                raise InternalError("a range's own rows are not next to each other")
+            self._first, self._last = span
+        partition_keys = [self._columns.values(expr) for expr in partition_by]
+        order_keys = [self._columns.values(key.expr) for key in order_by]
+        self._rows = SortedRows(table.num_rows, partition_keys, order_keys, order_by)
+        self._reduced = reduced_rows(self._columns)
+
+    def column(self, call: WindowCall) -> pa.Array:
+        """The call's values: those of owned rows, and NULL for the borrowed ones."""
+        values = self._owned_values(call)
+        if not values.type.equals(call.dtype):
+            raise InternalError(f"{call.function} gave {values.type} instead of {call.dtype}")
+        before, behind = self._first, self._columns.count - self._last
+        if before == behind == 0:
+            return values
+        return pa.concat_arrays([pa.nulls(before, call.dtype), values, pa.nulls(behind, call.dtype)])
+
+    def _owned_values(self, call: WindowCall) -> pa.Array:
+        if call.function in PLACE_FUNCTIONS:
+            return self._places(call)
+        function = frame_function(call)
+        if isinstance(function, Shift):
+            return self._shifted(function)
+        elements, starts, stops = self._frames(function)
+        return function.evaluate(elements, starts, np.maximum(stops, starts))
+
+    def _places(self, call: WindowCall) -> pa.Array:
+        rows = self._rows
+        if self._first or self._last < rows.count:
+            rows = rows.part(self._first, self._last)
+        return place_values(call, rows.segments, rows.groups, self._carry.standing)
+
+    def _frames(self, function: FrameFunction) -> tuple[Elements, Positions, Positions]:
+        """The elements that frames of owned rows are runs of, and the bounds of these.
+
+        On a side where the frame is unbounded or counts rows, the elements end with the owned rows and what the carry
+        holds; on a side where it reaches by key, the borrowed rows are elements like the owned ones.
+        """
+        call = function.call
+        frame = call.frame
+        by_rows = frame.units == "rows"
+        low = self._first if by_rows or frame.start.kind is BoundKind.UNBOUNDED_PRECEDING else 0
+        high = self._last if by_rows or frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING else self._columns.count
+        own = function.elements(inputs_of(call, self._columns))
+        if self._reduced is not None and isinstance(function, MergeableFunction):
+            own = self._reduced.put_into(own, function)
+        own = own.slice(low, high)
+        before, behind = self._carry.before.get(call.name), self._carry.behind.get(call.name)
+        elements = Elements.concat([part for part in (before, own, behind) if part is not None])
+        if before is behind is None and low == 0 and high == self._columns.count:
+            first, stop = self._rows.bounds(frame)
+            return elements, first[self._first : self._last], stop[self._first : self._last]
+        shift = (before.count if before is not None else 0) - low
+        starts, stops = self._carried_bounds(frame, low, high, shift, elements.count)
+        return elements, _within(starts, elements.count), _within(stops, elements.count)
+
+    def _carried_bounds(self, frame: Frame, low: int, high: int, shift: int, count: int) -> tuple[Longs, Longs]:
+        """Bounds of the owned rows' frames in elements: row i of low .. high is element i + shift of `count`."""
+        owned = slice(self._first, self._last)
+        rows = np.arange(self._first, self._last, dtype=np.int64) + shift
+        if frame.start.kind is BoundKind.UNBOUNDED_PRECEDING:
+            starts = np.zeros(len(rows), np.int64)
+        elif frame.units == "rows":
+            starts = rows + row_offset(frame.start)
+        else:
+            starts = np.maximum(self._rows.starts("range", frame.start)[owned].astype(np.int64), low) + shift
+        if frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING:
+            stops = np.full(len(rows), count, np.int64)
+        elif frame.units == "rows":
+            stops = rows + row_offset(frame.end) + 1
+        else:
+            stops = np.minimum(self._rows.stops("range", frame.end)[owned].astype(np.int64), high) + shift
+        return starts, stops
+
+    def _shifted(self, function: Shift) -> pa.Array:
+        call = function.call
+        own = function.elements(inputs_of(call, self._columns)).slice(self._first, self._last)
+        before, behind = self._carry.before.get(call.name), self._carry.behind.get(call.name)
+        elements = Elements.concat([part for part in (before, own, behind) if part is not None])
+        rows = np.arange(own.count, dtype=np.int64) + (before.count if before is not None else 0)
+        if own.count == self._columns.count and before is behind is None:
+            starts, stops = self._rows.segment_bounds
+        else:
+            starts, stops = np.zeros(own.count, np.int32), np.full(own.count, elements.count, np.int32)
+        values, found = function.evaluate_rows(elements, rows, starts, stops)
+        default = call.args[2] if len(call.args) > 2 else None
+        if default is None or bool(found.all()) or is_null_literal(default):
+            return values
+        otherwise = self._columns.values(default).slice(self._first, own.count)
+        return pc.if_else(pa.array(found), values, otherwise)
+
+
+def _within(places: Longs, count: int) -> Positions:
+    return np.clip(places, 0, count).astype(np.int32)
+
+
+def is_null_literal(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value is None
