@@ -75,7 +75,7 @@ METRICS: dict[str, Metric] = _declare(
     Metric("row_groups_materialized", Category.ROWS, "Row groups reopened to fetch the winners' other columns."),
     # topk
     Metric("topk_rounds", Category.ROWS, "Rounds of scan tasks, each with the threshold of all rounds before."),
-    Metric("threshold_updates", Category.ROWS, "Times the dynamic filter tightened (its generation).", Level.DEV),
+    Metric("threshold_updates", Category.ROWS, "Times the threshold tightened (its generation).", Level.DEV),
     # exchange
     Metric("exchange_blocks", Category.ROWS, "Arrow blocks moved between stages.", Level.DEV),
     Metric("exchange_bytes", Category.BYTES, "Bytes of Arrow blocks moved between stages."),

@@ -1,4 +1,4 @@
-"""The bar: only tightens, lets through what can win and nothing that cannot."""
+"""The threshold: only tightens, lets through what can win and nothing that cannot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank, ranks_of
-from sundog.expr.threshold import DynamicFilter, Threshold, place_of
+from sundog.expr.threshold import LiveThreshold, Threshold, place_of
 from tests.oracle.batches import ALL_TYPES, arrow_arrays
 
 LONG, DOUBLE = pa.int64(), pa.float64()
@@ -24,7 +24,7 @@ def key(dtype=LONG, descending=False, nulls_first=True) -> SortKey:
     return SortKey(Column("c", dtype), descending, nulls_first)
 
 
-def bar(lead, sort_key, single=True, position=None) -> Threshold:
+def threshold_at(lead, sort_key, single=True, position=None) -> Threshold:
     return Threshold(sort_key, single, True, lead, position)
 
 
@@ -34,7 +34,7 @@ keys = st.builds(lambda d, n: (d, n), st.booleans(), st.booleans())
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(ALL_TYPES).flatmap(lambda dtype: arrow_arrays(dtype, 1, 25)), keys, st.booleans(), st.data())
 def test_mask_agrees_with_places(array, direction, ties, data):
-    """Row by row, for every type, direction and place of NULLs, with the bar at any of the values."""
+    """Row by row, for every type, direction and place of NULLs, with the threshold at any of the values."""
     sort_key = key(array.type, *direction)
     row = data.draw(st.integers(0, len(array) - 1))
     threshold = Threshold.after_row([sort_key], array, row)
@@ -67,12 +67,12 @@ def test_mask_of_a_slice(array, start):
     ],
 )
 def test_nulls_nan_and_zeros(descending, nulls_first, values, at, kept):
-    threshold = bar(float_rank(at), key(DOUBLE, descending, nulls_first))
+    threshold = threshold_at(float_rank(at), key(DOUBLE, descending, nulls_first))
     assert threshold.keep_mask(pa.array(values, DOUBLE)).tolist() == kept
 
 
 def test_a_bar_at_null():
-    first, last = bar(None, key(nulls_first=True)), bar(None, key(nulls_first=False))
+    first, last = threshold_at(None, key(nulls_first=True)), threshold_at(None, key(nulls_first=False))
     values = pa.array([1, None, 2])
     assert first.keep_mask(values).tolist() == [False, True, False]
     assert first.keep_mask(values, ties=False).tolist() == [False, False, False]
@@ -87,7 +87,7 @@ def test_no_bar_lets_everything_through():
 
 
 def test_ties_of_a_single_key_are_settled_by_place_in_the_table():
-    threshold = bar(7, key(), position=(1, 3, 42))
+    threshold = threshold_at(7, key(), position=(1, 3, 42))
     at_bar = place_of(7, key())
     assert threshold.can_win(at_bar, (0, 9))
     assert threshold.can_win(at_bar, (1, 3))  # the row's own row group: rows before it can win
@@ -98,40 +98,40 @@ def test_ties_of_a_single_key_are_settled_by_place_in_the_table():
 
 
 def test_ties_on_the_leading_of_several_keys_stay_alive():
-    threshold = bar(7, key(), single=False, position=(0, 0, 0))
+    threshold = threshold_at(7, key(), single=False, position=(0, 0, 0))
     assert threshold.can_win(place_of(7, key()), (5, 5))
     assert threshold.ties_can_win((5, 5))
     assert not threshold.can_win(place_of(8, key()), (0, 0))
 
 
 def test_a_bar_without_a_row_keeps_ties_alive():
-    assert bar(7, key()).can_win(place_of(7, key()), (9, 9))
+    assert threshold_at(7, key()).can_win(place_of(7, key()), (9, 9))
 
 
 def test_unknown_statistics_can_always_win():
-    assert bar(7, key()).can_win(None, (0, 0))
+    assert threshold_at(7, key()).can_win(None, (0, 0))
 
 
 def test_the_filter_only_tightens():
-    live = DynamicFilter([key(descending=True)])
+    live = LiveThreshold([key(descending=True)])
     down = key(descending=True)
     assert live.generation == 0
-    assert live.tighten(bar(500, down))
-    assert not live.tighten(bar(400, down))
-    assert not live.tighten(bar(500, down))
+    assert live.tighten(threshold_at(500, down))
+    assert not live.tighten(threshold_at(400, down))
+    assert not live.tighten(threshold_at(500, down))
     assert not live.tighten(Threshold(down, True))
-    assert live.tighten(bar(500, down, position=(3, 0, 0)))  # the same value, now with a row behind it
-    assert live.tighten(bar(500, down, position=(1, 0, 0)))
-    assert not live.tighten(bar(500, down, position=(2, 0, 0)))
-    assert not live.tighten(bar(500, down))
-    assert live.tighten(bar(700, down))
+    assert live.tighten(threshold_at(500, down, position=(3, 0, 0)))  # the same value, now with a row behind it
+    assert live.tighten(threshold_at(500, down, position=(1, 0, 0)))
+    assert not live.tighten(threshold_at(500, down, position=(2, 0, 0)))
+    assert not live.tighten(threshold_at(500, down))
+    assert live.tighten(threshold_at(700, down))
     assert live.generation == 4
     assert live.snapshot().lead == 700
 
 
 def test_of_several_keys_only_the_leading_one_moves_the_bar():
     order = [key(), key(DOUBLE)]
-    live = DynamicFilter(order)
+    live = LiveThreshold(order)
     leads = pa.array([3, 3, 2])
     assert live.tighten(Threshold.after_row(order, leads, 0, (0, 0, 5)))
     assert not live.tighten(Threshold.after_row(order, leads, 1, (0, 0, 4)))
@@ -140,28 +140,28 @@ def test_of_several_keys_only_the_leading_one_moves_the_bar():
 
 def test_nan_and_null_bars_compare():
     down = key(DOUBLE, descending=True, nulls_first=False)
-    live = DynamicFilter([down])
-    assert live.tighten(bar(None, down))
-    assert live.tighten(bar(float_rank(1.0), down))
-    assert live.tighten(bar(NAN_RANK, down))
-    assert not live.tighten(bar(float_rank(math.inf), down))
+    live = LiveThreshold([down])
+    assert live.tighten(threshold_at(None, down))
+    assert live.tighten(threshold_at(float_rank(1.0), down))
+    assert live.tighten(threshold_at(NAN_RANK, down))
+    assert not live.tighten(threshold_at(float_rank(math.inf), down))
 
 
 def test_filter_and_snapshot_travel_by_pickle():
-    live = DynamicFilter([key(pa.string(), descending=True)])
-    live.tighten(bar(b"m", key(pa.string(), descending=True), position=(0, 1, 2)))
+    live = LiveThreshold([key(pa.string(), descending=True)])
+    live.tighten(threshold_at(b"m", key(pa.string(), descending=True), position=(0, 1, 2)))
     again = pickle.loads(pickle.dumps(live))
     assert again.snapshot() == live.snapshot()
-    assert again.tighten(bar(b"z", key(pa.string(), descending=True)))
+    assert again.tighten(threshold_at(b"z", key(pa.string(), descending=True)))
     assert live.snapshot().lead == b"m"
 
 
 def test_threads_never_loosen_it():
-    live = DynamicFilter([key()])
+    live = LiveThreshold([key()])
 
     def feed(start):
         for value in range(start, 0, -3):
-            live.tighten(bar(value, key()))
+            live.tighten(threshold_at(value, key()))
 
     threads = [Thread(target=feed, args=(3000 + i,)) for i in range(3)]
     for thread in threads:

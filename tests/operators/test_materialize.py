@@ -11,7 +11,8 @@ from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.operators.context import TaskContext
 from sundog.operators.topk.materialize import assemble, plan_fetch
-from sundog.operators.topk.topk_scan import TopKSearch, plan_topk
+from sundog.operators.topk.topk_plan import plan_topk
+from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.prune.access_plan import plan_access
 from tests.parquet.files import cut, relation, write_file
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.nodes import Arith, ArithOp, Column, EvalMode, Literal
 from sundog.expr.ordering import SortKey
-from sundog.expr.threshold import DynamicFilter
+from sundog.expr.threshold import LiveThreshold
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.topk.topk import BestRows, TopKOperator
 from tests.operators.reference import first_rows, same_rows
@@ -88,7 +88,7 @@ def test_large_k_is_merged_from_time_to_time_only():
 def test_ties_can_be_settled_by_position_whatever_the_order_of_arrival():
     schema = pa.schema([("x", LONG), ("at", LONG)])
     order = (SortKey(Column("x", LONG)),)
-    best = BestRows(schema, order, ["x"], 2, DynamicFilter(order), ["at"])
+    best = BestRows(schema, order, ["x"], 2, LiveThreshold(order), ["at"])
     for at in (9, 3, 5):
         best.push(pa.record_batch([pa.array([7]), pa.array([at])], schema=schema))
     assert best.finish().column("at").to_pylist() == [3, 5]

@@ -22,7 +22,9 @@ from sundog.expr.ordering import SortKey
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
 from sundog.operators.topk.materialize import assemble, plan_fetch
-from sundog.operators.topk.topk_scan import Switches, TopKSearch, plan_topk
+from sundog.operators.topk.row_group_search import Switches
+from sundog.operators.topk.topk_plan import plan_topk
+from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet import filesystem
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.relation import DataFile, Relation
@@ -112,7 +114,7 @@ def numbers(*ranges) -> list[pa.Table]:
 
 
 def test_trace_of_the_issue(tmp_path):
-    """RG1 600..900 read, the bar rises to where RG7 10..50 cannot win: it is never read."""
+    """RG1 600..900 read, the threshold rises to where RG7 10..50 cannot win: it is never read."""
     groups = [
         pa.table({"x": [600, 700, 800, 900, 500, 510, 520, 530, 540, 550]}),
         pa.table({"x": [700, 800]}),
@@ -387,7 +389,7 @@ def test_partition_columns_as_key_and_output(tmp_path):
 
 
 def test_row_groups_larger_than_a_piece(tmp_path, monkeypatch):
-    import sundog.operators.topk.topk_scan as module
+    import sundog.operators.topk.row_group_search as module
     from sundog.parquet.decode import reader
 
     monkeypatch.setattr(module, "PIECE_BYTES", 100)
@@ -418,7 +420,7 @@ def test_rounds_grow_and_tasks_are_pure(tmp_path):
             assert twice[0] == twice[1]
             for batch in twice[0]:
                 search.add(batch)
-    assert sizes == [2, 28], "the bar spares nothing: one more round does for all"
+    assert sizes == [2, 28], "the threshold spares nothing: one more round does for all"
     assert search.winners().column("x").to_pylist() == [1000] * 30 + [999] * 30 + [998] * 10
     metrics = Metrics()
     search.count(metrics)

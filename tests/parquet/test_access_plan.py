@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sundog.expr.nodes import And, Column, Compare, CompareOp, Literal
 from sundog.metrics import Metrics
 from sundog.parquet.problems import FileProblem
-from sundog.parquet.prune.access_plan import Run, plan_access
+from sundog.parquet.prune.access_plan import RowGroupRun, plan_access
 from sundog.parquet.prune.pruning import Verdict
 from tests.parquet.files import relation, write_file
 
@@ -36,7 +36,7 @@ def files(tmp_path):
 
 def test_static_scans_read_coalesced_runs(files):
     plan = plan_access(files, ("x",), at_least(15))
-    assert plan.split_runs() == [Run(0, (1,), SCAN), Run(0, (2, 3, 4), ALL), Run(2, (0,), ALL)]
+    assert plan.split_runs() == [RowGroupRun(0, (1,), SCAN), RowGroupRun(0, (2, 3, 4), ALL), RowGroupRun(2, (0,), ALL)]
 
 
 def test_a_dynamic_filter_forces_a_run_per_row_group(files):
@@ -98,7 +98,7 @@ def test_files_that_spark_passes_over_are_no_trouble(tmp_path):
     files = relation(paths, tables(0)[0].schema, ignore_missing_files=True)
     paths[0].unlink()
     plan = plan_access(files, ("x",), None)
-    assert plan.split_runs() == [Run(1, (0,), ALL)]
+    assert plan.split_runs() == [RowGroupRun(1, (0,), ALL)]
     assert len(plan.tasks(4)) == 1
 
 

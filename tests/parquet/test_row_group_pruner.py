@@ -10,7 +10,7 @@ import pytest
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank
-from sundog.expr.threshold import DynamicFilter, Threshold, place_of
+from sundog.expr.threshold import LiveThreshold, Threshold, place_of
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
 from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows
@@ -38,15 +38,15 @@ def candidate(high, number=0, must_read=False) -> Candidate:
     return Candidate(0, number, 10, True, best, must_read)
 
 
-def filter_at(lead, position=None) -> DynamicFilter:
-    live = DynamicFilter([DOWN])
+def filter_at(lead, position=None) -> LiveThreshold:
+    live = LiveThreshold([DOWN])
     live.tighten(Threshold(DOWN, True, True, lead, position))
     return live
 
 
 def test_the_trace():
-    """RG1 600..900 fills the heap, the bar is 500; RG2 700..800 can win, RG7 10..50 cannot."""
-    live = DynamicFilter([DOWN])
+    """RG1 600..900 fills the heap, the threshold is 500; RG2 700..800 can win, RG7 10..50 cannot."""
+    live = LiveThreshold([DOWN])
     pruner = RowGroupPruner(live, Metrics())
     assert not pruner.should_skip(candidate(900, 1))
     live.tighten(Threshold(DOWN, True, True, 500, (0, 1, 9)))

@@ -11,7 +11,7 @@ import pytest
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.threshold import Threshold
-from sundog.operators.topk.topk_scan import TopKPlan, plan_topk
+from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.report.details import RowGroupState
 from sundog.run import Run

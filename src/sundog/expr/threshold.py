@@ -1,22 +1,24 @@
 """The top-k bound: what a row must still beat. It only ever tightens, and everything that prunes reads it.
 
-Once k rows are known, the worst of them is a bar: a row past it can never be among the k best, whatever comes later.
-`DynamicFilter` holds the bar of the *leading* sort key; its `generation` counts how often it has moved, so that a
-reader redoes its work only then. `Threshold` is one state of it, frozen and picklable: that is what travels to tasks.
+Once k rows are known, the worst of them is the threshold: a row past it can never be among the k best, whatever comes
+later. `LiveThreshold` holds the threshold of the *leading* sort key; its `generation` counts how often it has moved, so
+that a reader redoes its work only then. `Threshold` is one state of it, frozen and picklable: that is what travels to
+tasks.
 
 Which of two rows wins when their keys tie is settled by their place in the table (file, row group, row), as if the
 table had been sorted stably in file order. So the answer does not depend on threads, rounds or on what was pruned:
 
-| leading key against the bar | one sort key | several sort keys |
+| leading key against the threshold | one sort key | several sort keys |
 |---|---|---|
 | before it | can win | can win |
 | after it | cannot win | cannot win |
-| equal to it | can win if its place is before that of the row that set the bar | can win: later keys decide |
+| equal to it | can win if its place is before that of the row that set the threshold | can win: later keys decide |
 
-A bar that comes from statistics has no row behind it (only "at least k rows are no worse"), so ties can always win.
+A threshold that comes from statistics has no row behind it (only "at least k rows are no worse"), so ties can always
+win.
 
-The bar is a rank (`ranks.py`) or NULL; NULLs sort before or after all values, as the key says, and NaN is the greatest
-value. The bar of `x DESC NULLS LAST` at 500 lets through what is >= 500, including NaN, and no NULL.
+The threshold is a rank (`ranks.py`) or NULL; NULLs sort before or after all values, as the key says, and NaN is the
+greatest value. The threshold of `x DESC NULLS LAST` at 500 lets through what is >= 500, including NaN, and no NULL.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def place_of(rank: Rank | None, key: SortKey) -> Place:
 
 @dataclass(frozen=True)
 class Threshold:
-    """One state of the bar. `bounded` is False as long as fewer than k rows are known: then everything can win."""
+    """One state of the threshold. `bounded` is False while fewer than k rows are known: then everything can win."""
 
     key: SortKey
     single_key: bool
@@ -77,7 +79,7 @@ class Threshold:
     def after_row(
         cls, order: Sequence[SortKey], leads: pa.Array, row: int, position: Position | None = None
     ) -> Threshold:
-        """The bar that a row sets: `leads[row]` is its leading key."""
+        """The threshold that a row sets: `leads[row]` is its leading key."""
         return cls(order[0], len(order) == 1, True, rank_at(leads, row), position)
 
     @cached_property
@@ -101,13 +103,13 @@ class Threshold:
         """
         if not self.bounded or best is None:
             return True
-        bar = self.place
-        if best != bar:
-            return best < bar
+        threshold = self.place
+        if best != threshold:
+            return best < threshold
         return not self.single_key or self.position is None or position <= self.position[:2]
 
     def ties_can_win(self, position: Position) -> bool:
-        """Whether rows of the row group at `position` can win with a leading key equal to the bar."""
+        """Whether rows of the row group at `position` can win with a leading key equal to the threshold."""
         return not self.bounded or self.can_win(self.place, position)
 
     def keep_mask(self, leads: pa.Array, ties: bool = True) -> Bools | None:
@@ -123,7 +125,7 @@ class Threshold:
         return mask
 
     def _mask_at_null(self, valid: Bools | None, rows: int, ties: bool) -> Bools | None:
-        """The bar is NULL: first, then only NULLs tie with it; or last, then every value is before it."""
+        """The threshold is NULL: first, then only NULLs tie with it; or last, then every value is before it."""
         nulls = np.zeros(rows, np.bool_) if valid is None else ~valid
         if self.key.nulls_first:
             return nulls if ties else np.zeros(rows, np.bool_)
@@ -150,15 +152,15 @@ class Threshold:
             if self.key.descending:
                 return nans if ties else np.zeros(len(values), np.bool_)
             return np.ones(len(values), np.bool_) if ties else ~nans
-        bar = rank_float(self.lead)
+        threshold = rank_float(self.lead)
         if self.key.descending:  # "not below" lets NaN through, as it should
-            return ~(values < bar) if ties else ~(values <= bar)
-        return self._before(values, bar, ties)
+            return ~(values < threshold) if ties else ~(values <= threshold)
+        return self._before(values, threshold, ties)
 
-    def _before(self, values: npt.NDArray[Any], bar: float, ties: bool) -> Bools:
+    def _before(self, values: npt.NDArray[Any], threshold: float, ties: bool) -> Bools:
         if self.key.descending:
-            return values >= bar if ties else values > bar
-        return values <= bar if ties else values < bar
+            return values >= threshold if ties else values > threshold
+        return values <= threshold if ties else values < threshold
 
     def _wide_decimals_before(self, leads: pa.Array, ties: bool) -> Bools:
         assert isinstance(self.lead, int)
@@ -182,8 +184,8 @@ _ARROW_COMPARE = {
 }
 
 
-class DynamicFilter:
-    """The live bar of one top-k, shared by the threads that feed it and the readers that ask it."""
+class LiveThreshold:
+    """The live threshold of one top-k, shared by the threads that feed it and the readers that ask it."""
 
     def __init__(self, order: Sequence[SortKey]) -> None:
         self._lock = Lock()
@@ -194,11 +196,11 @@ class DynamicFilter:
         return self._threshold.generation
 
     def snapshot(self) -> Threshold:
-        """The bar as it is now."""
+        """The threshold as it is now."""
         return self._threshold
 
     def tighten(self, candidate: Threshold) -> bool:
-        """Move the bar if the candidate is tighter; a looser one is refused."""
+        """Move the threshold if the candidate is tighter; a looser one is refused."""
         with self._lock:
             if not candidate.is_tighter_than(self._threshold):
                 return False

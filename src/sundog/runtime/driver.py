@@ -22,7 +22,7 @@ import pyarrow as pa
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
-from sundog.operators.window.ranges.own_reads import MOST_READ
+from sundog.operators.window.ranges.own_reads import MAX_READ_AMPLIFICATION
 from sundog.runtime.cancel import POLL_SECONDS, STOP_SECONDS, ActionCancelled, CancelWatch, WatchedEvent, current_watch
 from sundog.runtime.flow import Flow, Runtime, StageRecord
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
@@ -34,7 +34,7 @@ _FEW_ROWS = 1 << 16  # which one task groups in less time than it takes to share
 
 class DriverRuntime(Runtime):
     name = "driver"
-    most_read = MOST_READ
+    most_read = MAX_READ_AMPLIFICATION
     scan_tasks_per_slot = 4  # a task costs 0.1 ms
 
     def __init__(self, parallelism: int, task_memory_bytes: int, progress: ProgressSink = NO_PROGRESS) -> None:

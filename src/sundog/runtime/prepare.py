@@ -36,9 +36,10 @@ from sundog.operators.aggregate.key_probe import ProbeKeys
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.operators.base import Operator
 from sundog.operators.scan.scan import scan_tasks
-from sundog.operators.topk.topk_scan import Switches, TopKPlan, plan_topk
+from sundog.operators.topk.row_group_search import Switches
+from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.operators.window.frames.frame_need import FrameNeed, needs_of
-from sundog.operators.window.ranges.own_reads import MOST_READ
+from sundog.operators.window.ranges.own_reads import MAX_READ_AMPLIFICATION
 from sundog.operators.window.ranges.scans import plan_range_scans
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
 from sundog.plan.physical import (
@@ -151,7 +152,7 @@ def _with_ranges(plan: PhysicalPlan, leaf: Leaf, runtime: Runtime) -> PhysicalPl
         return plan
     key = replace(plan.order_by[0], expr=substitute(plan.order_by[0].expr, below[1]))
     for ranges, way, most_read in (
-        (window_ranges(leaf, runtime), RangeWay.READ, MOST_READ),
+        (window_ranges(leaf, runtime), RangeWay.READ, MAX_READ_AMPLIFICATION),
         (fewest_ranges(leaf, runtime), RangeWay.SAMPLE_AND_READ, runtime.most_read),
     ):
         scans = plan_range_scans(leaf.access, key, need.reach, ranges)

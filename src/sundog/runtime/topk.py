@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from sundog.operators.context import TaskContext
 from sundog.operators.topk.materialize import assemble, fetched_bytes, plan_fetch
-from sundog.operators.topk.topk_scan import TopKPlan, TopKSearch
+from sundog.operators.topk.topk_plan import TopKPlan
+from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.flow import Runtime
 from sundog.runtime.spark import driver_for

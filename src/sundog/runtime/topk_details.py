@@ -15,7 +15,8 @@ import pyarrow as pa
 from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, array_of_ranks
 from sundog.expr.threshold import Threshold
-from sundog.operators.topk.topk_scan import TopKPlan, TopKSearch
+from sundog.operators.topk.topk_plan import TopKPlan
+from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.meta.bounds import expression_bounds
 from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.prune.pruning import Verdict

@@ -15,7 +15,7 @@ from sundog.metrics import Metrics
 from sundog.operators.window.ranges.carry import carries_of, read_summaries
 from sundog.operators.window.ranges.cuts import extremes_of
 from sundog.operators.window.ranges.halo import check_row_accounting
-from sundog.operators.window.ranges.own_reads import MOST_READ, ranges_from_statistics
+from sundog.operators.window.ranges.own_reads import MAX_READ_AMPLIFICATION, ranges_from_statistics
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
 from tests.operators.window.cases import (
@@ -82,7 +82,7 @@ def test_reading_ranges_equals_one_range(data, dtype, descending, nulls_first, r
     steps = WindowSteps(table.schema, tuple(picked), (), order)
     loosened = 3 if pa.types.is_temporal(dtype) else 0
     plan = ranges_from_statistics(
-        *statistics(groups, loosened=loosened), order[0], steps.need.reach, ranges, most_read=100.0
+        *statistics(groups, loosened=loosened), order[0], steps.need.reach, ranges, max_amplification=100.0
     )
     if plan is None or steps.need.kind.name == "ONE_RANGE":
         return
@@ -120,12 +120,12 @@ class TestCost:
 
     def test_a_key_without_order_in_the_files_is_not_read_by_ranges(self):
         plan = self.plan([0] * 20, [1000] * 20)
-        assert plan is None or plan.cost > MOST_READ
+        assert plan is None or plan.cost > MAX_READ_AMPLIFICATION
 
     def test_a_cheap_cut_that_leaves_all_rows_to_one_range_is_none(self):
         """Cut at the greatest of the least keys, a range that owns next to nothing reads half, and the other all."""
         plan = self.plan([number % 2 for number in range(40)], [100_000] * 40, ranges=2)
-        assert plan.cost > MOST_READ
+        assert plan.cost > MAX_READ_AMPLIFICATION
 
     def test_one_range_reads_everything_once(self):
         plan = self.plan([0] * 20, [1000] * 20, ranges=1)
@@ -138,14 +138,14 @@ class TestCost:
         assert 1.0 < plan.cost < 1.25
 
     def test_few_row_groups_are_cut_inside(self):
-        plan = self.plan([0, 10_000], [9_999, 19_999], ranges=4, most_read=3.0)
+        plan = self.plan([0, 10_000], [9_999, 19_999], ranges=4, max_amplification=3.0)
         assert len(plan.reads) == 4
         assert max(read.rows for read in plan.reads) <= 2000
 
     def test_unknown_numbers_of_nulls_are_looked_for_everywhere(self):
         lows, highs = [0, 100, 200, 300], [99, 199, 299, 399]
         rows, nulls = np.full(4, 1000, np.int64), np.full(4, -1, np.int64)
-        plan = ranges_from_statistics(lows, highs, rows, nulls, self.key, self.frames, 2, most_read=9.0)
+        plan = ranges_from_statistics(lows, highs, rows, nulls, self.key, self.frames, 2, max_amplification=9.0)
         assert plan.reads[0].row_groups == (0, 1, 2, 3)
         assert plan.reads[0].takes_nulls
 
@@ -170,6 +170,6 @@ def test_validity_is_what_decides_on_nulls():
         table.schema, (call("count", range_frame(-1, 1), column("id", pa.int64()), dtype=pa.int64()),), (), order
     )
     groups = [table.slice(0, 2), table.slice(2, 2)]
-    plan = ranges_from_statistics(*statistics(groups), order[0], steps.need.reach, 2, most_read=9.0)
+    plan = ranges_from_statistics(*statistics(groups), order[0], steps.need.reach, 2, max_amplification=9.0)
     result = read_and_compute(steps, groups, plan)
     assert result.column("r").to_pylist() == [2, 2, 1, 1]

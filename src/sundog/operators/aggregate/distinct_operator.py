@@ -25,8 +25,8 @@ from sundog.expr.nodes import Column
 from sundog.operators.aggregate.grouping.state_merger import StateMerger
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.inputs import Arguments, Rows
-from sundog.operators.aggregate.partial_grouping import FirstPhase
-from sundog.operators.aggregate.partial_operator import describe_calls, first_phase
+from sundog.operators.aggregate.partial_grouping import PartialGrouping
+from sundog.operators.aggregate.partial_operator import describe_calls, partial_grouping
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 
@@ -73,7 +73,7 @@ class DistinctAggregate(Operator):
         merger = StateMerger(inner, context, self.parts)
         for batch in batches:
             merger.take_in(inner.from_batch(batch))
-        phase = first_phase(outer, context)
+        phase = partial_grouping(outer, context)
         for grouped in merger.finish():
             context.check_cancelled()
             for chunk in self._regroup(grouped.states(), phase):
@@ -81,7 +81,7 @@ class DistinctAggregate(Operator):
         for chunk in phase.finish():
             yield from outer.to_batches(chunk)
 
-    def _regroup(self, found: Chunk, phase: FirstPhase) -> Iterator[Chunk]:
+    def _regroup(self, found: Chunk, phase: PartialGrouping) -> Iterator[Chunk]:
         keys, values = found.keys[: len(self.keys)], found.keys[len(self.keys) :]
         by_expr = {value.expr: vector for value, vector in zip(self.values, values, strict=True)}
         states = iter(found.states)

@@ -31,7 +31,7 @@ _SAMPLED_PARTS = 64
 _WORTH_MERGING = 0.7
 
 
-class FirstPhase:
+class PartialGrouping:
     """Turns one task's rows into partial groups. `combine_rows` rows are gathered before they travel ungrouped."""
 
     def __init__(self, layout: StateLayout, context: TaskContext, skip_ratio: float, combine_rows: int) -> None:

@@ -18,7 +18,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.grouping.buckets import owned_rows
 from sundog.operators.aggregate.grouping.states import StateLayout
 from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
-from sundog.operators.aggregate.partial_grouping import FirstPhase
+from sundog.operators.aggregate.partial_grouping import PartialGrouping
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 
@@ -48,7 +48,7 @@ class PartialAggregate(Operator):
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         layout = self.layout
-        phase = first_phase(layout, context)
+        phase = partial_grouping(layout, context)
         for batch in sized_batches(batches):
             context.check_cancelled()
             with context.metrics.timed("compute_seconds"):
@@ -65,13 +65,13 @@ class PartialAggregate(Operator):
         return f"PartialAggregate: {describe_calls(self.keys, self.aggregates)}"
 
 
-def first_phase(layout: StateLayout, context: TaskContext) -> FirstPhase:
+def partial_grouping(layout: StateLayout, context: TaskContext) -> PartialGrouping:
     """With the settings for where the rows go next.
 
     Rows that the table does not make fewer are merged before a real exchange, which takes 50 ns a row at most, if that
     makes them fewer; looking them all up in the table would take 200.
     """
-    return FirstPhase(layout, context, SKIP_RATIO, combine_rows=0 if layout.in_process else EXCHANGE_COMBINE_ROWS)
+    return PartialGrouping(layout, context, SKIP_RATIO, combine_rows=0 if layout.in_process else EXCHANGE_COMBINE_ROWS)
 
 
 def describe_calls(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...]) -> str:

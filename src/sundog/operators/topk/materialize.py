@@ -20,7 +20,8 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import column_schema, open_slice, to_batch
-from sundog.operators.topk.topk_scan import POSITION, TopKPlan
+from sundog.operators.topk.row_group_search import POSITION
+from sundog.operators.topk.topk_plan import TopKPlan
 from sundog.parquet.decode.late import RowPicker
 from sundog.parquet.prune.access_plan import FileSlice, restricted
 from sundog.parquet.relation import Relation

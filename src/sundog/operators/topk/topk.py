@@ -25,7 +25,7 @@ from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey, select_k
 from sundog.expr.printing import render_order
-from sundog.expr.threshold import DynamicFilter, Threshold
+from sundog.expr.threshold import LiveThreshold, Threshold
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 
@@ -49,7 +49,7 @@ class TopKOperator(Operator):
             (name, key.expr) for name, key in zip(names, self.order, strict=True) if name not in self.schema.names
         ]
         held = pa.schema([*self.schema, *((name, expr.dtype) for name, expr in computed)])
-        best = BestRows(held, self.order, names, self.limit + self.offset, DynamicFilter(self.order))
+        best = BestRows(held, self.order, names, self.limit + self.offset, LiveThreshold(self.order))
         for batch in batches:
             context.check_cancelled()
             if batch.num_rows:
@@ -79,10 +79,10 @@ class BestRows:
         order: Sequence[SortKey],
         key_columns: Sequence[str],
         k: int,
-        dynamic_filter: DynamicFilter,
+        live: LiveThreshold,
         position: Sequence[str] = (),
     ) -> None:
-        self.filter = dynamic_filter
+        self.filter = live
         self._order = tuple(order)
         self._keys = tuple(key_columns)
         self._position = tuple(position)

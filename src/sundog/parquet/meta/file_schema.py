@@ -37,7 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.parquet.meta.file_metadata import CODECS
-from sundog.parquet.meta.file_statistics import Leaf
+from sundog.parquet.meta.file_statistics import LeafColumn
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.problems import FileSchemaProblem, TooLargeForOneArray
 from sundog.parquet.relation import FileColumn, ReadOptions
@@ -150,7 +150,7 @@ def _find(footer: Footer, name: str, case_sensitive: bool) -> int | None:
     return found[0] if found else None
 
 
-def _reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+def _reading(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
     match leaf.physical_type:
         case "BOOLEAN":
             return Reading.AS_IS if pa.types.is_boolean(dtype) else None
@@ -167,7 +167,7 @@ def _reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
     return None
 
 
-def _reading_as_stored(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+def _reading_as_stored(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
     """The same for a Spark that widens nothing, as before 4.0: integers in 32 bits are ints and narrower, decimals equal."""
     reading = _reading(leaf, dtype)
     if reading is Reading.DAYS_TO_MICROSECONDS or (leaf.physical_type == "FLOAT" and not pa.types.is_float32(dtype)):
@@ -179,7 +179,7 @@ def _reading_as_stored(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
     return None if leaf.physical_type == "INT32" and is_widened and not is_uint32 else reading
 
 
-def _integer_reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+def _integer_reading(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
     bits = 32 if leaf.physical_type == "INT32" else 64
     match leaf.logical_type:
         case "DECIMAL":
@@ -217,7 +217,7 @@ def _unsigned_reading(width: int, dtype: pa.DataType) -> Reading | None:
     return Reading.UNSIGNED if pa.types.is_signed_integer(dtype) and dtype.bit_width > width else None
 
 
-def _bytes_reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
+def _bytes_reading(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
     if leaf.logical_type == "DECIMAL":
         return Reading.DECIMAL if _decimal_fits(leaf, dtype) else None
     if leaf.logical_type not in ("NONE", "STRING", "ENUM", "JSON", "BSON"):
@@ -227,14 +227,14 @@ def _bytes_reading(leaf: Leaf, dtype: pa.DataType) -> Reading | None:
     return Reading.AS_IS if pa.types.is_string(dtype) and leaf.physical_type == "BYTE_ARRAY" else None
 
 
-def _decimal_fits(leaf: Leaf, dtype: pa.DataType) -> bool:
+def _decimal_fits(leaf: LeafColumn, dtype: pa.DataType) -> bool:
     if not pa.types.is_decimal128(dtype):
         return False
     more_scale = dtype.scale - leaf.scale
     return bool(more_scale >= 0 and dtype.precision - leaf.precision >= more_scale)
 
 
-def _earliest_safe(footer: Footer, leaf: Leaf, dtype: pa.DataType, options: ReadOptions) -> int | None:
+def _earliest_safe(footer: Footer, leaf: LeafColumn, dtype: pa.DataType, options: ReadOptions) -> int | None:
     """The first value that no rebase would change, in the query's unit; None where no rebase is asked for."""
     if leaf.physical_type == "INT96":
         mode = _rebase_mode(footer, options.int96_rebase_mode, b"3.1.0", _LEGACY_INT96)
@@ -252,7 +252,7 @@ def _earliest_safe(footer: Footer, leaf: Leaf, dtype: pa.DataType, options: Read
     return FIRST_GREGORIAN_DAY * (1 if pa.types.is_date32(dtype) else _MICROS_PER_DAY)
 
 
-def _refuse_ancient(footer: Footer, leaf: Leaf) -> None:
+def _refuse_ancient(footer: Footer, leaf: LeafColumn) -> None:
     """Spark raises for an ancient value in any row it decodes. Statistics must prove that there is none."""
     first = {"DATE": FIRST_GREGORIAN_DAY, "TIMESTAMP": FIRST_COMMON_MICROSECOND}.get(leaf.logical_type, 0)
     if leaf.time_unit == "milli":

@@ -24,7 +24,7 @@ from sundog.parquet.meta.file_metadata import FileMetadata
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafColumn:
     """One primitive column of the file's schema, in Parquet's own words."""
 
     index: int
@@ -71,7 +71,7 @@ _NUMBERS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEA
 _WRITER = re.compile(r"(parquet-mr|parquet-cpp)(?![\w-])(?: version (\d+)\.(\d+)(?:\.(\d+))?(?![\d.]))?", re.IGNORECASE)
 
 
-def trusted_statistics(values: FileMetadata, leaf: Leaf) -> RawStatistics:
+def trusted_statistics(values: FileMetadata, leaf: LeafColumn) -> RawStatistics:
     """One slot per row group."""
     order = _order(leaf)
     groups = len(values.row_counts)
@@ -92,7 +92,7 @@ def trusted_statistics(values: FileMetadata, leaf: Leaf) -> RawStatistics:
     return RawStatistics(lows, highs, tuple(null_counts))
 
 
-def _order(leaf: Leaf) -> _Order:
+def _order(leaf: LeafColumn) -> _Order:
     if leaf.logical_type == "NONE":
         if leaf.physical_type == "INT96":
             return _Order.UNKNOWN
@@ -110,7 +110,7 @@ class _Distrust(Enum):
     ALL = "it kept bytes that were overwritten later"
 
     @classmethod
-    def of(cls, created_by: str, leaf: Leaf, order: _Order) -> _Distrust:
+    def of(cls, created_by: str, leaf: LeafColumn, order: _Order) -> _Distrust:
         found = _WRITER.match(created_by)
         if found is None:
             return cls.NOTHING

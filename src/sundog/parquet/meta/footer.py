@@ -39,7 +39,7 @@ from sundog.parquet.meta.file_metadata import (
     footer_length,
     parse_footer,
 )
-from sundog.parquet.meta.file_statistics import Leaf, RawStatistics, trusted_statistics
+from sundog.parquet.meta.file_statistics import LeafColumn, RawStatistics, trusted_statistics
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import DataFile, Relation
@@ -85,7 +85,7 @@ class Footer:
         self._flat_names: dict[str, list[int]] | None = None
         self._folded_names: dict[str, list[int]] = {}
         self._group_names: frozenset[str] = frozenset()
-        self._leaves: dict[int, Leaf] = {}
+        self._leaves: dict[int, LeafColumn] = {}
         self._statistics: dict[int, RawStatistics] = {}
         self.derived: dict[Any, Any] = {}  # what other modules concluded from this footer: as valid as it is
 
@@ -118,14 +118,14 @@ class Footer:
         self.flat_columns()
         return self._group_names
 
-    def leaf(self, index: int) -> Leaf:
+    def leaf(self, index: int) -> LeafColumn:
         found = self._leaves.get(index)
         if found is None:
             column = self.metadata.schema.column(index)
             logical = column.logical_type
             # Parsed, not searched: pyarrow before 26 writes this JSON with spaces.
             details = json.loads(logical.to_json()) if logical.type in ("INT", "TIMESTAMP") else {}
-            found = Leaf(
+            found = LeafColumn(
                 index=index,
                 name=column.name,
                 physical_type=column.physical_type,

@@ -4,7 +4,7 @@
                          whole files drop      (cached)    SKIP drops, ALL_ROWS_MATCH needs no filter
 
 Everything that prunes narrows such a plan; the reader only obeys it. A *run* is what is read in one go. A plain scan wants
-few and long ones, so consecutive row groups with one verdict are one run. A scan under a dynamic filter wants to stop and
+few and long ones, so consecutive row groups with one verdict are one run. A scan under a threshold wants to stop and
 look before each row group, so each is a run of its own: `split_runs(force_per_row_group=True)`.
 """
 
@@ -29,7 +29,7 @@ _ROW_GROUP_OVERHEAD = 4096  # bytes that a row group seems to weigh beside its o
 
 
 @dataclass(frozen=True)
-class Run:
+class RowGroupRun:
     """Consecutive row groups of one file with one verdict."""
 
     file: int
@@ -73,9 +73,9 @@ class ParquetAccessPlan:
                 return layout.file.path
         return None
 
-    def split_runs(self, force_per_row_group: bool = False) -> list[Run]:
+    def split_runs(self, force_per_row_group: bool = False) -> list[RowGroupRun]:
         """What is left to read, in file order."""
-        runs: list[Run] = []
+        runs: list[RowGroupRun] = []
         for number, _, verdicts in self.opened():
             groups = np.flatnonzero(verdicts != Verdict.SKIP)
             left = verdicts[groups]
@@ -85,7 +85,7 @@ class ParquetAccessPlan:
                 starts = np.flatnonzero((np.diff(groups) != 1) | (np.diff(left) != 0)) + 1
             bounds = [0, *starts.tolist(), len(groups)] if len(groups) else []
             for first, last in pairwise(bounds):
-                runs.append(Run(number, tuple(groups[first:last].tolist()), Verdict(int(left[first]))))
+                runs.append(RowGroupRun(number, tuple(groups[first:last].tolist()), Verdict(int(left[first]))))
         return runs
 
     def tasks(self, count: int) -> list[tuple[FileSlice, ...]]:
@@ -112,9 +112,9 @@ class ParquetAccessPlan:
         """Rows in what is left to read."""
         return sum(int(layout.footer.row_counts[v != Verdict.SKIP].sum()) for _, layout, v in self.opened())
 
-    def slices(self, runs: Iterable[Run]) -> tuple[FileSlice, ...]:
+    def slices(self, runs: Iterable[RowGroupRun]) -> tuple[FileSlice, ...]:
         """The runs as picklable parts of files, those of one file together, in the order given."""
-        gathered: dict[int, list[Run]] = {}
+        gathered: dict[int, list[RowGroupRun]] = {}
         for run in runs:
             gathered.setdefault(run.file, []).append(run)
         result = []
@@ -175,10 +175,10 @@ class ParquetAccessPlan:
     def _footer(self, number: int) -> Footer:
         return self.layout(number).footer
 
-    def _weight(self, run: Run) -> int:
+    def _weight(self, run: RowGroupRun) -> int:
         return sum(int(self._footer(run.file).byte_counts[g]) + _ROW_GROUP_OVERHEAD for g in run.row_groups)
 
-    def _rows(self, runs: Iterable[Run]) -> int:
+    def _rows(self, runs: Iterable[RowGroupRun]) -> int:
         return sum(int(self._footer(run.file).row_counts[group]) for run in runs for group in run.row_groups)
 
 

@@ -1,15 +1,16 @@
-"""Between two row groups: can the next one still win against the bar as it is *now*?
+"""Between two row groups: can the next one still win against the threshold as it is *now*?
 
-A static plan freezes the choice of row groups when the scan starts, when the top-k knows nothing yet. Meanwhile the bar
-rises: after RG1 (600..900) the 10th best value may be 500, and RG7 (10..50) is a waste of I/O, decompression and decoding.
+A static plan freezes the choice of row groups when the scan starts, when the top-k knows nothing yet. Meanwhile the
+threshold rises: after RG1 (600..900) the 10th best value may be 500, and RG7 (10..50) is a waste of I/O, decompression
+and decoding.
 
-    RG1 600..900   read       bar: none -> 500     generation 1
-    RG2 700..800   read       700 beats 500        generation 2: bar 710
+    RG1 600..900   read       any value wins       generation 1: threshold 500
+    RG2 700..800   read       700 beats 500        generation 2: threshold 710
     RG7  10..50    skipped    50 does not
 
-The pruner looks at the filter's generation and fetches the bar only when it has moved. Statistics can prove that no row
-wins, never that one does, so skipping is always safe and keeping costs time only. Hence the rule for trouble: whatever
-goes wrong in a check is logged and counted (`predicate_evaluation_errors`), and the row group is read.
+The pruner looks at the threshold's generation and fetches it only when it has moved. Statistics can prove that
+no row wins, never that one does, so skipping is always safe and keeping costs time only. Hence the rule for trouble:
+whatever goes wrong in a check is logged and counted (`predicate_evaluation_errors`), and the row group is read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
-from sundog.expr.threshold import DynamicFilter, Place, Threshold, place_of
+from sundog.expr.threshold import LiveThreshold, Place, Threshold, place_of
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
 
@@ -31,8 +32,8 @@ _LOG = logging.getLogger(__name__)
 class Candidate:
     """A row group in the queue of a top-k, with all that is needed to decide about it. Picklable.
 
-    `best` is the best place that the leading key of any of its rows can have, None if statistics do not say. `must_read`
-    says that its rows might raise an error that plain Spark would raise too.
+    `best` is the best place that the leading key of any of its rows can have, None if statistics do not say.
+    `must_read` says that its rows might raise an error that plain Spark would raise too.
     """
 
     file: int
@@ -47,17 +48,17 @@ class Candidate:
         return (self.file, self.row_group)
 
     def sort_key(self) -> tuple[int, Place, tuple[int, int]]:
-        """Best bound first; what is not known last, when the bar is as tight as it gets."""
+        """Best bound first; what is not known last, when the threshold is as tight as it gets."""
         return (1, (), self.position) if self.best is None else (0, self.best, self.position)
 
 
 class RowGroupPruner:
-    """Asks one dynamic filter about one row group after another. Not shared between threads."""
+    """Asks one threshold about one row group after another. Not shared between threads."""
 
-    def __init__(self, dynamic_filter: DynamicFilter, metrics: Metrics) -> None:
-        self._filter = dynamic_filter
+    def __init__(self, live: LiveThreshold, metrics: Metrics) -> None:
+        self._filter = live
         self._metrics = metrics
-        self._threshold = dynamic_filter.snapshot()
+        self._threshold = live.snapshot()
 
     def should_skip(self, candidate: Candidate) -> bool:
         """True only if no row of the row group can be among the k best."""
@@ -102,10 +103,10 @@ def sure_rows(bounds: Bounds, slot: int, rows: int, key: SortKey) -> Iterator[tu
 
 
 def initial_threshold(sure: list[tuple[Rank | None, int]], order: tuple[SortKey, ...], k: int) -> Threshold:
-    """The tightest bar that at least k rows are known to reach, before anything is read.
+    """The tightest threshold that at least k rows are known to reach, before anything is read.
 
     Two row groups of 1000 rows, 600..900 and 100..200, DESC LIMIT 1500: 1000 rows are at least 600 and 2000 at least
-    100, so the bar is 100. No row of it is known by its place, so rows at 100 exactly can still win.
+    100, so the threshold is 100. No row of it is known by its place, so rows at 100 exactly can still win.
     """
     key = order[0]
     total = 0

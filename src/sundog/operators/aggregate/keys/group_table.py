@@ -14,7 +14,7 @@ from sundog.columns.key_layout import KeyLayout
 from sundog.columns.vectors import Vector
 from sundog.operators.aggregate.keys.batch_slots import direct_groups
 from sundog.operators.aggregate.keys.key_table import Ids, KeyTable
-from sundog.operators.aggregate.keys.lasting_slots import KnownKeys, KnownRows
+from sundog.operators.aggregate.keys.lasting_slots import KnownRows, LastingSlots
 
 _FEW_OF = 4  # rows with keys that have not been seen are few if they are at most one in so many
 
@@ -23,7 +23,7 @@ class GroupTable(KeyTable):
     """Numbers groups 0, 1, 2, ... batch by batch."""
 
     def __init__(self, layout: KeyLayout) -> None:
-        self._known = KnownKeys(layout.dtypes)  # before all is cleared
+        self._known = LastingSlots(layout.dtypes)  # before all is cleared
         super().__init__(layout)
 
     def clear(self) -> None:

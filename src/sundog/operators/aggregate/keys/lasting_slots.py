@@ -74,7 +74,7 @@ class KnownRows:
         self._table[places if key.entries is None else key.entries[places]] = groups
 
 
-class KnownKeys:
+class LastingSlots:
     """What is known of the keys of all batches."""
 
     def __init__(self, dtypes: Sequence[pa.DataType]) -> None:

@@ -7,10 +7,11 @@ few row groups, and the statistics say in which:
     range 0      reads 1, 2            owns keys below 20
     range 1      reads 2, 3, 4         owns keys from 20 on, needs those from 15 on: row group 2 is read twice
 
-Each task then keeps the rows it needs (`KeepRange`), marks those it does not own, and goes on as after an exchange. What
-this costs is known before anything is read: rows read over rows. Above `MOST_READ` an exchange in memory is cheaper; one
-through Spark's shuffle costs a row as much as decoding it several times, so few ranges read for themselves even where
-the key is not clustered. Where they are cut a sample then says: statistics do not know how keys lie in a row group.
+Each task then keeps the rows it needs (`KeepRange`), marks those it does not own, and goes on as after an exchange. The
+cost is known before anything is read: the read amplification, rows read over rows. Above `MAX_READ_AMPLIFICATION` an
+exchange in memory is cheaper; one through Spark's shuffle costs a row as much as decoding it several times, so few
+ranges read for themselves even where the key is not clustered. Where they are cut a sample then says: statistics do not
+know how keys lie in a row group.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from sundog.operators.window.ranges.cuts import KeySample, cut_places, cut_range
 from sundog.operators.window.ranges.routes import WordRanges
 
 Longs = npt.NDArray[np.int64]
-MOST_READ = 1.5
+MAX_READ_AMPLIFICATION = 1.5
 _MOST_UNEVEN = 1.5
 
 
@@ -123,7 +124,7 @@ def ranges_from_statistics(
     key: SortKey,
     frames: Sequence[Frame],
     ranges: int,
-    most_read: float = MOST_READ,
+    max_amplification: float = MAX_READ_AMPLIFICATION,
 ) -> RangeReads | None:
     """What each of at most `ranges` ranges reads: the most even of the affordable ways, or the cheapest. None: unknown.
 
@@ -140,7 +141,7 @@ def ranges_from_statistics(
         candidates += [inside] if isinstance(inside, WordRanges) else []
         candidates = _even(candidates, sample)
     plans = [groups.reads(key, cut) for cut in candidates if cut.count > 1 or ranges == 1]
-    affordable = [plan for plan in plans if plan.cost <= most_read]
+    affordable = [plan for plan in plans if plan.cost <= max_amplification]
     if not affordable:
         return min(plans, key=lambda plan: plan.cost, default=None)
     return min(affordable, key=lambda plan: (max(read.rows for read in plan.reads), -len(plan.reads)))

@@ -26,7 +26,7 @@ from sundog.operators.window.ranges.own_reads import RangeReads, RowGroupKeys, r
 from sundog.operators.window.ranges.routes import WordRanges
 from sundog.parquet.meta.bounds import expression_bounds
 from sundog.parquet.meta.statistics import FileStatistics
-from sundog.parquet.prune.access_plan import ParquetAccessPlan, Run
+from sundog.parquet.prune.access_plan import ParquetAccessPlan, RowGroupRun
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class RangeScans:
     """
 
     reads: RangeReads
-    runs: tuple[Run, ...]
+    runs: tuple[RowGroupRun, ...]
     extremes: PartitionExtremes
     keys: RowGroupKeys
     sampled_rows: tuple[int, ...] = ()
