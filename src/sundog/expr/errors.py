@@ -52,6 +52,11 @@ class SparkQueryError(Exception):
         return cls._overflow("Overflow in integral divide", "try_divide")
 
     @classmethod
+    def decimal_sum_overflow(cls, try_function: str) -> SparkQueryError:
+        """By group, a sum of decimals has more digits than its type, on its own or inside an average."""
+        return cls._overflow("Overflow in sum of decimals", try_function)
+
+    @classmethod
     def _overflow(cls, message: str, try_function: str) -> SparkQueryError:
         alternative = f" Use '{try_function}' to tolerate overflow and return NULL instead." if try_function else ""
         parameters = {"message": message, "alternative": alternative, "config": _ANSI_CONF}

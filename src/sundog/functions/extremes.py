@@ -1,54 +1,83 @@
-"""min, max and the bitwise aggregates over types that fit a machine word. (Strings and decimals: `picks.py`.)
+"""min and max. (bool_and and bool_or are min and max to Catalyst.)
 
-Booleans count as 0 and 1, dates and instants as integers. Floats have Spark's order: NaN is the greatest, and of -0.0
-and 0.0, which are equal, the first one seen stays. bool_and and bool_or are min and max, as in Catalyst.
+Spark's order: NaN above everything, strings by bytes; of -0.0 and 0.0, which are equal, the first one seen stays. NULLs do not
+take part: a group or frame of nothing else is NULL. Booleans count as 0 and 1, dates and instants as integers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sundog.columns.vectors import Bytes, Vector, storage
-from sundog.expr.calls import AggregateCall
-from sundog.functions.grouped import Accumulator, Groups, NullState, counted, grown, mask_of
-from sundog.kernels.by_group import (
-    BIT_AND,
-    BIT_OR,
-    BIT_XOR,
-    combine_bits_by_group,
-    extreme_floats_by_group,
-    extreme_ints_by_group,
+from sundog.columns.vectors import Bytes, Vector
+from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, is_narrow, values_of
+from sundog.expr.calls import AggregateCall, WindowCall
+from sundog.functions.declaration import Function, Order, same
+from sundog.functions.framed import (
+    Elements,
+    Inputs,
+    Longs,
+    MergeableFunction,
+    Positions,
+    as_counts,
+    frames_that_count,
 )
+from sundog.functions.grouped import Accumulator, Groups, OneValue, counted, grown
+from sundog.functions.winning_rows import Rows, WinningRow, extreme_rows
+from sundog.kernels.by_group import extreme_floats_by_group, extreme_ints_by_group
+from sundog.kernels.sliding import sliding_max, sliding_min
+from sundog.types import is_text
 
-_BIT_OPERATIONS = {"bit_and": BIT_AND, "bit_or": BIT_OR, "bit_xor": BIT_XOR}
+
+def _loser(dtype: np.dtype[Any], largest: bool) -> Any:
+    """The value that never wins: what a group starts from, and what stands for NULL in a frame."""
+    if dtype.kind == "f":
+        return -math.inf if largest else math.nan
+    limits = np.iinfo(dtype)
+    return int(limits.min if largest else limits.max)
 
 
-class _OneValue(Accumulator):
-    """A state that is one value of the argument's type: adding a row and adding a state are the same."""
+class GroupedExtreme(OneValue):
+    """Of a type that fits a word."""
 
-    def __init__(self, call: AggregateCall) -> None:
+    def __init__(self, call: AggregateCall, *, largest: bool) -> None:
         super().__init__(call)
-        self._dtype = call.args[0].dtype
-        self._null_state = NullState()
-        self._values: npt.NDArray[Any] = np.zeros(0, np.int64)
+        self._largest = largest
+        self._float = bool(pa.types.is_floating(self._dtype))
+        self._values = np.zeros(0, np.float64 if self._float else np.int64)
+        self._start = _loser(self._values.dtype, largest)
+
+    def _take_in(self, vector: Vector, valid: Bytes, groups: Groups) -> None:
+        self._values = grown(self._values, groups.count, self._start)
+        if self._float:
+            extreme_floats_by_group(groups.ids, vector.values, valid, self._largest, self._values)
+        else:
+            extreme_ints_by_group(groups.ids, vector.values, valid, self._largest, self._values)
+
+
+class GroupedWideExtreme(WinningRow):
+    """Of strings, binaries and decimals. A state is the value."""
+
+    def __init__(self, call: AggregateCall, *, largest: bool) -> None:
+        super().__init__(call)
+        self._largest = largest
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
-        return (self._dtype,)
+        return (self.call.args[0].dtype,)
 
-    def _take_in(self, vector: Vector, valid: Bytes, groups: Groups) -> None:
-        raise NotImplementedError
+    def _win(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> Rows:
+        return extreme_rows(columns[0], valid, self._largest, groups)
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        valid = counted(args, rows)
-        self.groups = groups.count
-        self._null_state.mark(valid, groups)
-        self._take_in(args[0], mask_of(valid), groups)
+        self._compete(args[:1], counted(args, rows), groups)
 
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
         return [args[0].where(rows)]
@@ -59,39 +88,90 @@ class _OneValue(Accumulator):
     def state(self) -> list[Vector]:
         return [self.evaluate()]
 
-    def evaluate(self) -> Vector:
-        values = self._values[: self.groups].astype(storage(self._dtype)[0], copy=False)
-        return Vector(self._dtype, self.groups, values, self._null_state.valid())
 
+class FramedExtreme(MergeableFunction):
+    """Elements: the values themselves, NULL where one does not take part."""
 
-class Extreme(_OneValue):
-    """min or max."""
-
-    def __init__(self, call: AggregateCall) -> None:
+    def __init__(self, call: WindowCall, *, largest: bool) -> None:
         super().__init__(call)
-        self._largest = call.function == "max"
-        self._float = bool(pa.types.is_floating(self._dtype))
-        limits = np.iinfo(np.int64)
-        self._start: Any = limits.min if self._largest else limits.max
-        if self._float:
-            self._start = -np.inf if self._largest else np.nan
-            self._values = np.zeros(0, np.float64)
+        self._largest = largest
 
-    def _take_in(self, vector: Vector, valid: Bytes, groups: Groups) -> None:
-        self._values = grown(self._values, groups.count, self._start)
-        if self._float:
-            extreme_floats_by_group(groups.ids, vector.values, valid, self._largest, self._values)
-        else:
-            extreme_ints_by_group(groups.ids, vector.values, valid, self._largest, self._values)
+    def elements(self, inputs: Inputs) -> Elements:
+        values = inputs.args[0]
+        if inputs.kept is not None:
+            values = pc.if_else(pa.array(inputs.kept), values, pa.scalar(None, values.type))
+        return Elements(inputs.count, (values,))
+
+    def state_types(self) -> list[pa.DataType]:
+        return [self.call.args[0].dtype]
+
+    def partials(self, elements: Elements, starts: Positions, stops: Positions) -> Elements:
+        return Elements(len(starts), (self.evaluate(elements, starts, stops),))
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        values = elements.arrays[0]
+        if pa.types.is_null(values.type):
+            return pa.nulls(len(starts), values.type)
+        valid = pc.is_valid(values).to_numpy(zero_copy_only=False) if values.null_count else None
+        found = frames_that_count(as_counts(valid), starts, stops)
+        if pa.types.is_floating(values.type):
+            best = self._slide(values_of(values), valid, starts, stops)
+            return array_from(best, found, values.type)
+        if not is_narrow(values.type):
+            ranks, ordered = _ranked(values)
+            best = self._slide(ranks, valid, starts, stops)
+            return ordered.take(pa.array(np.where(found, best, 0), mask=~found))
+        words = _plain_words(values)
+        best = self._slide(words, valid, starts, stops)
+        if pa.types.is_decimal(values.type):
+            return decimal_array(best.view(np.uint64), best >> np.int64(63), found, values.type)
+        return array_from(best.view(np.bool_) if pa.types.is_boolean(values.type) else best, found, values.type)
+
+    def _slide(
+        self, values: npt.NDArray[Any], valid: Bools | None, starts: Positions, stops: Positions
+    ) -> npt.NDArray[Any]:
+        if valid is not None:
+            values = np.where(valid, values, values.dtype.type(_loser(values.dtype, self._largest)))
+        best = np.zeros(len(starts), values.dtype)
+        (sliding_max if self._largest else sliding_min)(values, starts, stops, best)
+        return best
 
 
-class Bits(_OneValue):
-    """bit_and, bit_or, bit_xor."""
+def _plain_words(values: pa.Array) -> npt.NDArray[Any]:
+    """Stored integers, in their own width: the narrower, the faster they slide."""
+    if pa.types.is_decimal(values.type):
+        return np.ascontiguousarray(decimal_words(values)[0]).view(np.int64)
+    words = values_of(values)
+    return words.view(np.int8) if pa.types.is_boolean(values.type) else words
 
-    def __init__(self, call: AggregateCall) -> None:
-        super().__init__(call)
-        self._operation = _BIT_OPERATIONS[call.function]
 
-    def _take_in(self, vector: Vector, valid: Bytes, groups: Groups) -> None:
-        self._values = grown(self._values, groups.count, -1 if self._operation == BIT_AND else 0)
-        combine_bits_by_group(groups.ids, vector.values, valid, self._operation, self._values)
+def _ranked(values: pa.Array) -> tuple[Longs, pa.Array]:
+    """The place of each value among the distinct ones in order, and those."""
+    encoded = values.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    place = np.empty(max(len(order), 1), np.int64)
+    place[order.to_numpy()] = np.arange(len(order))
+    codes = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
+    return place[codes], encoded.dictionary.take(order)
+
+
+def _grouped_extreme(call: AggregateCall, *, largest: bool) -> Accumulator:
+    dtype = call.args[0].dtype
+    wide = is_text(dtype) or pa.types.is_decimal(dtype)
+    return GroupedWideExtreme(call, largest=largest) if wide else GroupedExtreme(call, largest=largest)
+
+
+def _extreme(name: str, *, catalyst: str, largest: bool) -> Function:
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        result=same,
+        grouped=partial(_grouped_extreme, largest=largest),
+        framed=partial(FramedExtreme, largest=largest),
+        order=Order.DECIDES_ZEROS,
+        ignores_duplicates=True,
+        reads_argument_once=True,
+    )
+
+
+FUNCTIONS = (_extreme("min", catalyst="Min", largest=False), _extreme("max", catalyst="Max", largest=True))

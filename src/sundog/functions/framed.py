@@ -20,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, both_valid, validity_of
 from sundog.expr.calls import WindowCall
+from sundog.expr.nodes import Literal
 from sundog.kernels.sliding import frame_totals, frame_widths, frames_with_rows, running_totals
 
 Positions = npt.NDArray[np.int32]
@@ -158,6 +160,23 @@ class MergeableFunction(FrameFunction):
     def _sample(self) -> Elements:
         """The elements of no rows: shows which arrays are Arrow's."""
         return self.elements(Inputs(0, tuple(pa.array([], arg.dtype) for arg in self.call.args)))
+
+
+def constant_argument(call: WindowCall, index: int) -> int:
+    """An argument that is a number of rows, of places or of tiles."""
+    expr = call.args[index]
+    if not isinstance(expr, Literal) or expr.value is None:
+        raise InternalError("the place in nth_value, lag, lead and ntile is a constant")
+    return int(expr.value)
+
+
+def taken(values: pa.Array, places: Longs, found: Bools) -> pa.Array:
+    """The values at the places, NULL where nothing was found."""
+    if not len(values):
+        return pa.nulls(len(places), values.type)
+    if bool(found.all()):
+        return values.take(pa.array(places))
+    return values.take(pa.array(np.where(found, places, 0), mask=~found))
 
 
 def frame_counts(counts: Longs | None, starts: Positions, stops: Positions) -> Longs:

@@ -24,10 +24,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import NO_MASK, Bytes, Ints, Vector, both
+from sundog.columns.vectors import NO_MASK, Bytes, Ints, Vector, both, storage
 from sundog.expr.calls import AggregateCall
 from sundog.kernels.by_group import count_by_group, mark_groups
 
+COUNT = pa.int64()
+FLAG = pa.bool_()
 A = TypeVar("A", bound=npt.NDArray[Any])
 
 
@@ -73,6 +75,10 @@ class Accumulator(ABC):
         """Take in rows. Group numbers may go beyond those seen before."""
 
     @abstractmethod
+    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
+        """The states of `length` groups of one row each: most often the arguments themselves."""
+
+    @abstractmethod
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
         """Take in partial states, of which each may be that of any number of rows."""
 
@@ -83,13 +89,6 @@ class Accumulator(ABC):
     @abstractmethod
     def evaluate(self) -> Vector:
         """The result of every group."""
-
-    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        """The states of `length` groups of one row each. Functions with a cheaper way than `update` have their own."""
-        alone = type(self)(self.call)
-        ids = np.arange(length, dtype=np.int32)
-        alone.update(args, rows, Groups(ids, length))
-        return alone.state()
 
 
 def grown(array: A, groups: int, fill: Any) -> A:
@@ -143,3 +142,39 @@ class NullState:
     def valid(self) -> Bytes | None:
         """Validity of a result; None where no group is without value."""
         return None if self._seen is None else self._seen[: self._groups]
+
+
+class OneValue(Accumulator):
+    """A state that is one value of the argument's type: adding a row and adding a state are the same."""
+
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        self._dtype = call.args[0].dtype
+        self._null_state = NullState()
+        self._values: npt.NDArray[Any] = np.zeros(0, np.int64)
+
+    @property
+    def state_types(self) -> tuple[pa.DataType, ...]:
+        return (self._dtype,)
+
+    def _take_in(self, vector: Vector, valid: Bytes, groups: Groups) -> None:
+        raise NotImplementedError
+
+    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
+        valid = counted(args, rows)
+        self.groups = groups.count
+        self._null_state.mark(valid, groups)
+        self._take_in(args[0], mask_of(valid), groups)
+
+    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
+        return [args[0].where(rows)]
+
+    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
+        self.update(states, None, groups)
+
+    def state(self) -> list[Vector]:
+        return [self.evaluate()]
+
+    def evaluate(self) -> Vector:
+        values = self._values[: self.groups].astype(storage(self._dtype)[0], copy=False)
+        return Vector(self._dtype, self.groups, values, self._null_state.valid())

@@ -1,29 +1,53 @@
 """var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp and corr: sets merged without cancellation.
 
 Every state is the summary of a set (count, means, moments), a row is a set of one, and there is one way to put sets
-together (`kernels/by_group_moments.py`). As in Spark, an empty set gives NULL, the sample functions give NULL for one
-row, corr gives NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance with
-infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning.)
+together (`kernels/by_group_moments.py`, `kernels/sliding.py`), never by sums of squares: var_pop of {7000000000005,
+7000000000007} is 1.0 exactly. As in Spark, an empty set gives NULL, the sample functions give NULL for one row, corr gives
+NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance with infinities Spark
+gives NaN or an infinity, depending on the order of rows and its partitioning.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.columns.vectors import NO_MASK, Bytes, Vector
-from sundog.expr.calls import AggregateCall
+from sundog.expr.buffers import Bools, array_from, values_of
+from sundog.expr.calls import AggregateCall, WindowCall
+from sundog.functions.declaration import Function, double_of_double
+from sundog.functions.framed import Elements, Inputs, MergeableFunction, Positions, frame_counts
 from sundog.functions.grouped import Accumulator, Groups, as_floats, counted, grown, mask_of
 from sundog.kernels.by_group_moments import add_comoments_by_group, merge_comoments_by_group, merge_moments_by_group
+from sundog.kernels.sliding import ordered_cost, ordered_moments, sliding_moments
 
 Floats = npt.NDArray[np.float64]
+OfSets = Callable[[Floats], tuple[Floats, Bools]]
 _DOUBLE = pa.float64()
+_CHEAP = 4  # merges per row up to which frames are walked in order, with Spark's own rounding
 
 
-def _spread(values: Floats) -> Floats:
+@dataclass(frozen=True)
+class Spread:
+    """A variance or standard deviation: of a sample, with one degree of freedom less, or of all values."""
+
+    sample: bool
+    root: bool = False
+
+    def of(self, count: Floats, m2: Floats) -> tuple[Floats, Bools]:
+        """The results of sets with these counts and sums of squared differences from the mean; and which there are."""
+        missing = 1.0 if self.sample else 0.0
+        with np.errstate(all="ignore"):
+            variance = m2 / (count - missing)
+            return np.sqrt(variance) if self.root else variance, count > missing
+
+
+def _moment_of_one(values: Floats) -> Floats:
     """The moment of a set of one: zero, but NaN for an infinity, as x - mean is then."""
     with np.errstate(invalid="ignore"):
         return values - values
@@ -33,15 +57,16 @@ def _ones(valid: Bytes | None, length: int) -> Floats:
     return np.ones(length) if valid is None else valid.astype(np.float64)
 
 
-def _result(values: Floats, valid: npt.NDArray[np.bool_]) -> Vector:
+def _result(values: Floats, valid: Bools) -> Vector:
     return Vector(_DOUBLE, len(values), values, None if valid.all() else valid.view(np.uint8))
 
 
-class Variance(Accumulator):
+class GroupedSpread(Accumulator):
     """A state is (count, mean, sum of squared differences from the mean), all doubles as in Spark."""
 
-    def __init__(self, call: AggregateCall) -> None:
+    def __init__(self, call: AggregateCall, spread: Spread) -> None:
         super().__init__(call)
+        self._spread = spread
         self._states = [np.zeros(0), np.zeros(0), np.zeros(0)]
 
     @property
@@ -55,11 +80,11 @@ class Variance(Accumulator):
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         values = as_floats(args[0])
-        self._merge([np.ones(len(values)), values, _spread(values)], mask_of(counted(args, rows)), groups)
+        self._merge([np.ones(len(values)), values, _moment_of_one(values)], mask_of(counted(args, rows)), groups)
 
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
         values = as_floats(args[0])
-        sets = [_ones(counted(args, rows), length), values, _spread(values)]
+        sets = [_ones(counted(args, rows), length), values, _moment_of_one(values)]
         return [Vector(_DOUBLE, length, values) for values in sets]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
@@ -70,20 +95,54 @@ class Variance(Accumulator):
 
     def evaluate(self) -> Vector:
         count, _, m2 = (state[: self.groups] for state in self._states)
-        missing = 1.0 if self.call.function.endswith("_samp") else 0.0
-        with np.errstate(all="ignore"):
-            variance = m2 / (count - missing)
-            values = np.sqrt(variance) if self.call.function.startswith("stddev") else variance
-        return _result(values, count > missing)
+        return _result(*self._spread.of(count, m2))
 
 
-class Covariance(Accumulator):
-    """covar_pop, covar_samp and corr. corr needs the moments of both variables besides their co-moment."""
+class FramedSpread(MergeableFunction):
+    """The same over frames. Elements: count, mean, sum of squared differences from the mean."""
 
-    def __init__(self, call: AggregateCall) -> None:
+    def __init__(self, call: WindowCall, spread: Spread) -> None:
         super().__init__(call)
+        self._spread = spread
+
+    def elements(self, inputs: Inputs) -> Elements:
+        values = values_of(inputs.args[0]).astype(np.float64)
+        valid = inputs.contributing()
+        counts = np.ones(inputs.count) if valid is None else valid.astype(np.float64)
+        means = values if valid is None else np.where(valid, values, 0.0)
+        return Elements(inputs.count, (counts, means, np.zeros(inputs.count)))
+
+    def state_types(self) -> list[pa.DataType]:
+        return [_DOUBLE] * 3
+
+    def partials(self, elements: Elements, starts: Positions, stops: Positions) -> Elements:
+        counts, means, squares = elements.arrays
+        strange = ~np.isfinite(means) | np.isnan(squares)
+        is_strange = bool(strange.any())
+        if is_strange:
+            means, squares = np.where(strange, 0.0, means), np.where(strange, 0.0, squares)
+        n, mean, m2 = np.empty(len(starts)), np.empty(len(starts)), np.empty(len(starts))
+        if self.call.in_order or ordered_cost(starts, stops) <= _CHEAP * len(starts):
+            ordered_moments(counts, means, squares, starts, stops, (0.0, 0.0, 0.0), n, mean, m2)
+        else:
+            sliding_moments(counts, means, squares, starts, stops, n, mean, m2)
+        if is_strange:
+            m2[frame_counts(strange.astype(np.int64), starts, stops) > 0] = np.nan
+        return Elements(len(starts), (n, mean, m2))
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        counts, _, squares = self.partials(elements, starts, stops).arrays
+        return array_from(*self._spread.of(counts, squares), _DOUBLE)
+
+
+class GroupedPair(Accumulator):
+    """A function of pairs. Of the six columns of a set (`kernels/by_group_moments.py`) a state has the first `carried`."""
+
+    def __init__(self, call: AggregateCall, of_sets: OfSets, *, carried: int) -> None:
+        super().__init__(call)
+        self._of_sets = of_sets
         self._states = np.zeros((0, 6))
-        self._carried = 6 if call.function == "corr" else 4
+        self._carried = carried
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
@@ -113,12 +172,63 @@ class Covariance(Accumulator):
         columns = (np.ascontiguousarray(self._states[: self.groups, at]) for at in range(self._carried))
         return [Vector(_DOUBLE, self.groups, column) for column in columns]
 
+    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
+        alone = GroupedPair(self.call, self._of_sets, carried=self._carried)
+        alone.update(args, rows, Groups(np.arange(length, dtype=np.int32), length))
+        return alone.state()
+
     def evaluate(self) -> Vector:
-        count, _, _, comoment, m2_x, m2_y = (self._states[: self.groups, at] for at in range(6))
-        functions: dict[str, Callable[[], tuple[Floats, npt.NDArray[np.bool_]]]] = {
-            "covar_pop": lambda: (comoment / count, count > 0),
-            "covar_samp": lambda: (comoment / (count - 1), count > 1),
-            "corr": lambda: (comoment / np.sqrt(m2_x * m2_y), (count > 1) & (m2_x != 0) & (m2_y != 0)),
-        }
         with np.errstate(all="ignore"):
-            return _result(*functions[self.call.function]())
+            return _result(*self._of_sets(self._states[: self.groups].T))
+
+
+def _covar_pop(sets: Floats) -> tuple[Floats, Bools]:
+    count, comoment = sets[0], sets[3]
+    return comoment / count, count > 0
+
+
+def _covar_samp(sets: Floats) -> tuple[Floats, Bools]:
+    count, comoment = sets[0], sets[3]
+    return comoment / (count - 1), count > 1
+
+
+def _corr(sets: Floats) -> tuple[Floats, Bools]:
+    count, _, _, comoment, m2_x, m2_y = sets
+    return comoment / np.sqrt(m2_x * m2_y), (count > 1) & (m2_x != 0) & (m2_y != 0)
+
+
+def _always(dtype: pa.DataType) -> bool:
+    return True
+
+
+def _of_one(name: str, catalyst: str, spread: Spread) -> Function:
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        result=double_of_double,
+        grouped=partial(GroupedSpread, spread=spread),
+        framed=partial(FramedSpread, spread=spread),
+        adds_doubles=_always,
+    )
+
+
+def _of_pairs(name: str, catalyst: str, of_sets: OfSets, *, carried: int = 4) -> Function:
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        arguments=2,
+        result=double_of_double,
+        grouped=partial(GroupedPair, of_sets=of_sets, carried=carried),
+        adds_doubles=_always,
+    )
+
+
+FUNCTIONS = (
+    _of_one("var_pop", "VariancePop", Spread(sample=False)),
+    _of_one("var_samp", "VarianceSamp", Spread(sample=True)),
+    _of_one("stddev_pop", "StddevPop", Spread(sample=False, root=True)),
+    _of_one("stddev_samp", "StddevSamp", Spread(sample=True, root=True)),
+    _of_pairs("covar_pop", "CovPopulation", _covar_pop),
+    _of_pairs("covar_samp", "CovSample", _covar_samp),
+    _of_pairs("corr", "Corr", _corr, carried=6),
+)

@@ -1,116 +1,40 @@
-"""Functions whose result is a value of one of the group's rows: first, last, any_value, min_by, max_by, and min and max
-of strings, binaries and decimals.
+"""Functions whose result is a value of one of the rows: first, last, any_value, nth_value, min_by, max_by.
 
-What kind of value it is does not matter to these: a kernel finds the *row* of each group that wins, and the columns are
-taken there. So one mechanism serves every type. Partial states compete like rows, those held before those that come.
+They depend on the order of rows; so does which of several rows with the same extreme value min_by and max_by take: the last
+one, as in Spark, whose buffer keeps its row only while the new one is strictly worse. Spark's order by group is that of the
+rows of a task, then that of the tasks; `operators/aggregate/phases.py` says how it is kept.
 
-first, last and any_value depend on the order of rows; so does which of several rows with the same extreme value min_by
-and max_by take: the last one, as in Spark, whose buffer keeps its row only while the new one is strictly worse. Spark's
-order is that of the rows of a task, then that of the tasks; `phases.py` says how it is kept.
+Over frames, a *candidate* is an element that may be picked: one that the FILTER keeps and, with IGNORE NULLS, that is not NULL.
+Where all elements are candidates the place is plain arithmetic on the frame's bounds; else it goes through running counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.arrow import compact
-from sundog.columns.blocks import addresses, concat
 from sundog.columns.vectors import Bytes, Vector, both, full_mask, nulls
-from sundog.functions.grouped import Accumulator, Groups, as_floats, as_ints, counted, mask_of
-from sundog.functions.sums.integers import FLAG
-from sundog.kernels.by_group import (
-    extreme_float_row_by_group,
-    extreme_int_row_by_group,
-    extreme_string_row_by_group,
-    extreme_wide_row_by_group,
-    first_row_by_group,
-    last_row_by_group,
-)
-from sundog.types import is_text
-
-Rows = npt.NDArray[np.int64]
+from sundog.expr.buffers import Bools, both_valid, validity_of
+from sundog.expr.calls import AggregateCall, WindowCall
+from sundog.functions.declaration import Function, Nulls, Order, same, same_or_untyped
+from sundog.functions.framed import Elements, FrameFunction, Inputs, Positions, constant_argument, taken
+from sundog.functions.grouped import FLAG, Groups, counted, mask_of
+from sundog.functions.winning_rows import Rows, WinningRow, extreme_rows
+from sundog.kernels.by_group import first_row_by_group, last_row_by_group
 
 
-def extreme_rows(order: Vector, valid: Bytes | None, largest: bool, groups: Groups) -> Rows:
-    """The row of each group whose value in `order` is the greatest or the least, the last of equal ones; or -1."""
-    rows = np.full(groups.count, -1, np.int64)
-    mask = mask_of(valid)
-    if is_text(order.dtype):
-        extreme_string_row_by_group(groups.ids, order.values, addresses(order.blocks), mask, largest, rows)
-    elif pa.types.is_decimal(order.dtype):
-        extreme_wide_row_by_group(groups.ids, order.values, mask, largest, rows)
-    elif pa.types.is_floating(order.dtype):
-        extreme_float_row_by_group(groups.ids, as_floats(order), mask, largest, rows)
-    else:
-        extreme_int_row_by_group(groups.ids, as_ints(order), mask, largest, rows)
-    return rows
+class GroupedPick(WinningRow):
+    """The first or last row of a group; a NULL counts as a value unless nulls are ignored.
 
+    A state is (value, is there one).
+    """
 
-class _Pick(Accumulator):
-    """Keeps, for each group, the columns of the row that wins."""
-
-    def __init__(self, call: object) -> None:
-        super().__init__(call)  # type: ignore[arg-type]
-        self._held: list[Vector] | None = None
-        self._chosen = np.zeros(0, np.uint8)
-
-    def _win(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> Rows:
-        """The winning row of each group, among those that `valid` lets compete; -1 where there is none."""
-        raise NotImplementedError
-
-    def _compete(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> None:
-        if self._held is not None:
-            columns = [concat([held, new]) for held, new in zip(self._held, columns, strict=True)]
-            length = columns[0].length - self.groups
-            coming = np.ones(length, np.uint8) if valid is None else valid
-            valid = np.concatenate([self._chosen, coming])
-            ids = np.concatenate([np.arange(self.groups, dtype=np.int32), groups.ids])
-            groups = Groups(ids, groups.count)
-        self.groups = groups.count
-        rows = self._win(columns, valid, groups)
-        self._chosen = (rows >= 0).view(np.uint8)
-        self._held = [compact(_taken(column, rows, self._chosen)) for column in columns]
-
-    def evaluate(self) -> Vector:
-        held = self._held
-        return nulls(self.call.dtype, self.groups) if held is None else held[0]
-
-
-def _taken(column: Vector, rows: Rows, chosen: Bytes) -> Vector:
-    if column.length == 0:
-        return nulls(column.dtype, len(rows))
-    return column.take(np.maximum(rows, 0)).where(None if chosen.all() else chosen)
-
-
-class ExtremePick(_Pick):
-    """min or max of a type that does not fit a word: a state is the value."""
-
-    @property
-    def state_types(self) -> tuple[pa.DataType, ...]:
-        return (self.call.args[0].dtype,)
-
-    def _win(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> Rows:
-        return extreme_rows(columns[0], valid, self.call.function == "max", groups)
-
-    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        self._compete(args[:1], counted(args, rows), groups)
-
-    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        return [args[0].where(rows)]
-
-    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
-        self.update(states, None, groups)
-
-    def state(self) -> list[Vector]:
-        return [self.evaluate()]
-
-
-class FirstLast(_Pick):
-    """first, last and any_value; a NULL counts as a value unless nulls are ignored. A state is (value, is there one)."""
+    def __init__(self, call: AggregateCall, *, last: bool = False) -> None:
+        super().__init__(call)
+        self._last = last
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
@@ -118,7 +42,7 @@ class FirstLast(_Pick):
 
     def _win(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> Rows:
         rows = np.full(groups.count, -1, np.int64)
-        find = last_row_by_group if self.call.function == "last" else first_row_by_group
+        find = last_row_by_group if self._last else first_row_by_group
         find(groups.ids, mask_of(valid), rows)
         return rows
 
@@ -141,18 +65,22 @@ class FirstLast(_Pick):
         return [self.evaluate(), Vector(FLAG, self.groups, self._chosen)]
 
 
-class ExtremeBy(_Pick):
+class GroupedExtremeBy(WinningRow):
     """min_by(x, y), max_by(x, y): x of the row with the extreme y; rows with a NULL y do not count.
 
     A state is (x, y), and y is NULL where no row counted.
     """
+
+    def __init__(self, call: AggregateCall, *, largest: bool) -> None:
+        super().__init__(call)
+        self._largest = largest
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         return tuple(arg.dtype for arg in self.call.args)
 
     def _win(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> Rows:
-        return extreme_rows(columns[1], valid, self.call.function == "max_by", groups)
+        return extreme_rows(columns[1], valid, self._largest, groups)
 
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self._compete(args, both(counted(args[1:], None), rows), groups)
@@ -165,3 +93,86 @@ class ExtremeBy(_Pick):
 
     def state(self) -> list[Vector]:
         return list(self._held or [nulls(dtype, self.groups) for dtype in self.state_types])
+
+
+class FramedPick(FrameFunction):
+    """The first, n-th or last value of a frame. Elements: the values, and which of them the filter keeps.
+
+    `number` is the index of the argument that says which one; None for the first.
+    """
+
+    def __init__(self, call: WindowCall, *, last: bool = False, number: int | None = None) -> None:
+        super().__init__(call)
+        self._last = last
+        self._number = 1 if number is None else constant_argument(call, number)
+
+    def elements(self, inputs: Inputs) -> Elements:
+        kept = np.ones(inputs.count, np.bool_) if inputs.kept is None else inputs.kept
+        return Elements(inputs.count, (inputs.args[0], kept))
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        first, last = starts.astype(np.int64), stops.astype(np.int64)
+        candidates = self._candidates(elements)
+        if candidates is not None:
+            before = np.concatenate([[0], np.cumsum(candidates)])
+            first, last = before[first], before[last]
+        place = last - 1 if self._last else first + self._number - 1
+        found = (place >= first) & (place < last)
+        if candidates is not None:
+            place = np.append(np.flatnonzero(candidates), 0)[np.where(found, place, -1)]
+        return taken(elements.arrays[0], place, found)
+
+    def essence(self, elements: Elements) -> Elements:
+        candidates = self._candidates(elements)
+        rows = np.arange(elements.count) if candidates is None else np.flatnonzero(candidates)
+        rows = rows[-1:] if self._last else rows[: self._number]
+        values, kept = elements.arrays
+        return Elements(len(rows), (values.take(pa.array(rows)), kept[rows]))
+
+    def _candidates(self, elements: Elements) -> Bools | None:
+        values, kept = elements.arrays
+        valid = validity_of(values) if self.call.ignore_nulls else None
+        return both_valid(None if kept.all() else kept, valid)
+
+
+def _pick(name: str, *, catalyst: str = "", last: bool = False) -> Function:
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        result=same_or_untyped,
+        grouped=partial(GroupedPick, last=last),
+        framed=partial(FramedPick, last=last),
+        nulls=Nulls.VALUES,
+        order=Order.DECIDES,
+    )
+
+
+def _extreme_by(name: str, *, catalyst: str, largest: bool) -> Function:
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        arguments=2,
+        result=same,
+        grouped=partial(GroupedExtremeBy, largest=largest),
+        nulls=Nulls.OF_ORDER_SKIPPED,
+        order=Order.DECIDES,
+    )
+
+
+FUNCTIONS = (
+    _pick("first", catalyst="First"),
+    _pick("last", catalyst="Last", last=True),
+    _pick("any_value"),  # Catalyst makes it a First
+    Function(
+        name="nth_value",
+        catalyst="NthValue",
+        arguments=2,
+        result=same_or_untyped,
+        framed=partial(FramedPick, number=1),
+        nulls=Nulls.VALUES,
+        order=Order.DECIDES,
+        constant=1,
+    ),
+    _extreme_by("max_by", catalyst="MaxBy", largest=True),
+    _extreme_by("min_by", catalyst="MinBy", largest=False),
+)

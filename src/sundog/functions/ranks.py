@@ -5,19 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from sundog.errors import InternalError
 from sundog.expr.buffers import array_from
 from sundog.expr.calls import WindowCall
-from sundog.functions.framed import Longs, Positions
-from sundog.functions.framed_picks import literal_int
+from sundog.functions.declaration import Function, Nulls, Order, Reach, always
+from sundog.functions.framed import Longs, Positions, constant_argument
 from sundog.kernels.ranks import dense_ranks, ranks, row_numbers, rows_up_to_peers, tiles
-
-PLACE_FUNCTIONS = frozenset({"row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist"})
 
 
 @dataclass(frozen=True)
@@ -29,30 +27,56 @@ class Standing:
     rows: int | None = None
 
 
-def place_values(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
-    """The function's value for every row of the segments."""
-    result = np.empty(int(segments[-1]), np.int64)
-    match call.function:
-        case "row_number":
-            row_numbers(segments, standing.rows_before, result)
-        case "rank":
-            ranks(segments, groups, standing.rows_before, result)
-        case "dense_rank":
-            dense_ranks(segments, groups, standing.groups_before, result)
-        case "ntile":
-            numbers = result.copy()
-            row_numbers(segments, standing.rows_before, numbers)
-            tiles(numbers, _sizes(segments, standing), literal_int(call.args[0]), result)
-        case "percent_rank":
-            ranks(segments, groups, standing.rows_before, result)
-            others = _sizes(segments, standing) - 1
-            return array_from(np.where(others > 0, (result - 1) / np.maximum(others, 1), 0.0), None, pa.float64())
-        case "cume_dist":
-            rows_up_to_peers(segments, groups, standing.rows_before, result)
-            return array_from(result / _sizes(segments, standing), None, pa.float64())
-        case _:
-            raise InternalError(f"{call.function} is not a function of a row's place")
+# The call, the starts of its segments and of the groups of peers in them, and where the range stands -> a value per row.
+RankFunction = Callable[[WindowCall, Positions, Positions, Standing], pa.Array]
+
+
+def _row_number(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+    return array_from(_numbers(segments, standing), None, call.dtype)
+
+
+def _rank(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+    return array_from(_ranks(segments, groups, standing), None, call.dtype)
+
+
+def _dense_rank(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+    result = _empty(segments)
+    dense_ranks(segments, groups, standing.groups_before, result)
     return array_from(result, None, call.dtype)
+
+
+def _ntile(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+    result = _empty(segments)
+    tiles(_numbers(segments, standing), _sizes(segments, standing), constant_argument(call, 0), result)
+    return array_from(result, None, call.dtype)
+
+
+def _percent_rank(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+    result = _ranks(segments, groups, standing)
+    others = _sizes(segments, standing) - 1
+    return array_from(np.where(others > 0, (result - 1) / np.maximum(others, 1), 0.0), None, call.dtype)
+
+
+def _cume_dist(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+    result = _empty(segments)
+    rows_up_to_peers(segments, groups, standing.rows_before, result)
+    return array_from(result / _sizes(segments, standing), None, call.dtype)
+
+
+def _empty(segments: Positions) -> Longs:
+    return np.empty(int(segments[-1]), np.int64)
+
+
+def _numbers(segments: Positions, standing: Standing) -> Longs:
+    result = _empty(segments)
+    row_numbers(segments, standing.rows_before, result)
+    return result
+
+
+def _ranks(segments: Positions, groups: Positions, standing: Standing) -> Longs:
+    result = _empty(segments)
+    ranks(segments, groups, standing.rows_before, result)
+    return result
 
 
 def _sizes(segments: Positions, standing: Standing) -> Longs:
@@ -61,3 +85,36 @@ def _sizes(segments: Positions, standing: Standing) -> Longs:
     if standing.rows is not None:
         sizes[:] = standing.rows
     return np.repeat(sizes, np.diff(segments))
+
+
+def _of_place(
+    name: str,
+    catalyst: str,
+    dtype: pa.DataType,
+    ranked: RankFunction,
+    reach: Reach,
+    *,
+    order: Order = Order.IGNORED,
+    constant: int | None = None,
+) -> Function:
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        arguments=0 if constant is None else 1,
+        result=always(dtype),
+        ranked=ranked,
+        nulls=Nulls.NO_ARGUMENT,
+        order=order,
+        reach=reach,
+        constant=constant,
+    )
+
+
+FUNCTIONS = (
+    _of_place("row_number", "RowNumber", pa.int32(), _row_number, Reach.BEFORE, order=Order.DECIDES),
+    _of_place("rank", "Rank", pa.int32(), _rank, Reach.BEFORE),
+    _of_place("dense_rank", "DenseRank", pa.int32(), _dense_rank, Reach.BEFORE),
+    _of_place("ntile", "NTile", pa.int32(), _ntile, Reach.ALL, order=Order.DECIDES, constant=0),
+    _of_place("percent_rank", "PercentRank", pa.float64(), _percent_rank, Reach.ALL),
+    _of_place("cume_dist", "CumeDist", pa.float64(), _cume_dist, Reach.ALL),
+)

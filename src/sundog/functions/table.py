@@ -1,72 +1,89 @@
-"""Which accumulator computes an aggregate call: the one table of functions and types."""
+"""The one table of functions, and what is asked of it by the name or the Catalyst class of a call.
+
+The declarations stand at the end of each family's file (`declaration.py` says what they hold); here they are collected.
+"""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from sundog.errors import InternalError
-from sundog.expr.calls import AggregateCall
-from sundog.functions.extremes import Bits, Extreme
+from sundog.expr.calls import AggregateCall, WindowCall
+from sundog.functions import bits, counts, extremes, moments, picks, ranks, shifts
+from sundog.functions.declaration import Function
+from sundog.functions.framed import FrameFunction, Positions, constant_argument
 from sundog.functions.grouped import Accumulator
-from sundog.functions.moments import Covariance, Variance
-from sundog.functions.picks import ExtremeBy, ExtremePick, FirstLast
-from sundog.functions.sums.decimals import AverageDecimals, SumDecimals
-from sundog.functions.sums.integers import AverageFloats, AverageIntervals, Count, SumFloats, SumInts
-from sundog.types import is_text
+from sundog.functions.ranks import Standing
+from sundog.functions.sums import functions as sums
+
+FUNCTIONS: dict[str, Function] = {
+    function.name: function
+    for family in (counts, sums, extremes, bits, moments, picks, ranks, shifts)
+    for function in family.FUNCTIONS
+}
+_BY_CATALYST = {function.catalyst: function for function in FUNCTIONS.values() if function.catalyst}
+
+
+def of_catalyst(name: str) -> Function | None:
+    """The function that a class of Catalyst's is; None where sundog has none."""
+    return _BY_CATALYST.get(name)
+
+
+def function_of(call: AggregateCall | WindowCall) -> Function:
+    found = FUNCTIONS.get(call.function)
+    if found is None:
+        raise InternalError(f"no function {call.function}")
+    return found
 
 
 def accumulator_for(call: AggregateCall) -> Accumulator:
-    """A fresh accumulator, without groups. `distinct` is not its concern: see `phases.py`."""
-    function = call.function
-    match function:
-        case "count":
-            return Count(call)
-        case "sum" | "try_sum":
-            return _sum(call)
-        case "avg" | "try_avg":
-            return _average(call)
-        case "min" | "max":
-            return ExtremePick(call) if _is_wide(call.args[0].dtype) else Extreme(call)
-        case "bit_and" | "bit_or" | "bit_xor":
-            return Bits(call)
-        case "first" | "last" | "any_value":
-            return FirstLast(call)
-        case "min_by" | "max_by":
-            return ExtremeBy(call)
-        case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
-            return Variance(call)
-        case "covar_pop" | "covar_samp" | "corr":
-            return Covariance(call)
-        case _:
-            raise InternalError(f"no accumulator for the aggregate function {function}")
+    """A fresh accumulator, without groups. `distinct` is not its concern: see `operators/aggregate/phases.py`."""
+    grouped = function_of(call).grouped
+    if grouped is None:
+        raise InternalError(f"no accumulator for the function {call.function}")
+    return grouped(call)
 
 
-_PICKS = frozenset({"first", "last", "any_value", "min_by", "max_by"})
+def frame_function(call: WindowCall) -> FrameFunction:
+    """The implementation of a call that is not a function of the row's place alone."""
+    framed = function_of(call).framed
+    if framed is None:
+        raise InternalError(f"{call.function} is not computed over frames")
+    return framed(call)
 
 
-def is_order_sensitive(call: AggregateCall) -> bool:
-    """Whether the order of rows decides between equals: the first zero of a minimum of -0.0 and 0.0 stays, as in Spark.
-
-    Sums of doubles depend on it too, in their last bits; but there Spark's own order of merging is not one of rows.
-    """
-    if call.function in ("min", "max"):
-        return bool(pa.types.is_floating(call.args[0].dtype))
-    return call.function in _PICKS
+def is_ranked(call: WindowCall) -> bool:
+    """Whether it is a function of the row's place alone."""
+    return function_of(call).ranked is not None
 
 
-def _is_wide(dtype: pa.DataType) -> bool:
-    return is_text(dtype) or bool(pa.types.is_decimal(dtype))
+def rank_values(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+    """The value of such a function for every row of the segments."""
+    ranked = function_of(call).ranked
+    if ranked is None:
+        raise InternalError(f"{call.function} is not a function of a row's place")
+    return ranked(call, segments, groups, standing)
 
 
-def _sum(call: AggregateCall) -> Accumulator:
-    dtype = call.args[0].dtype
-    if pa.types.is_decimal(dtype):
-        return SumDecimals(call)
-    return SumFloats(call) if pa.types.is_floating(dtype) else SumInts(call)
+def constant_of(call: WindowCall) -> int:
+    """The argument that is a constant number of rows or tiles."""
+    index = function_of(call).constant
+    if index is None:
+        raise InternalError(f"{call.function} has no constant argument")
+    return constant_argument(call, index)
 
 
-def _average(call: AggregateCall) -> Accumulator:
-    dtype = call.args[0].dtype
-    if pa.types.is_decimal(dtype):
-        return AverageDecimals(call)
-    return AverageIntervals(call) if pa.types.is_duration(dtype) else AverageFloats(call)
+def order_decides(call: AggregateCall | WindowCall) -> bool:
+    """Whether the order of rows decides between equals: the first zero of a minimum of -0.0 and 0.0 stays, as in Spark."""
+    return function_of(call).order_decides(call.args[0].dtype if call.args else None)
+
+
+def adds_doubles(call: AggregateCall | WindowCall) -> bool:
+    """Whether the order of addition can show in the last bits of the result."""
+    predicate = function_of(call).adds_doubles
+    return predicate is not None and predicate(call.args[0].dtype)
+
+
+def is_rounded(call: AggregateCall | WindowCall) -> bool:
+    """Whether the result is a double that was computed, and not one of the arguments or a ratio of counts."""
+    return function_of(call).adds_doubles is not None and bool(pa.types.is_floating(call.dtype))

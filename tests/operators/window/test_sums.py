@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sundog.expr.ordering import SortKey
-from sundog.functions.sums.framed_sums import double_sums
+from sundog.functions.sums.doubles import double_sums
 from sundog.operators.window import steps as steps_module
 from tests.operators.window.cases import SETTINGS, aggregate_calls, column, inputs, range_frames, tables
 from tests.operators.window.test_halo import compare

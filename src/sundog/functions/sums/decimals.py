@@ -1,52 +1,69 @@
-"""sum and avg of decimals, with Spark's result types and its two ways to overflow.
+"""sum and avg of decimals, exact in 128 bits, by the rules of `rules.py`.
 
-    sum(decimal(p,s))   decimal(min(p+10, 38), s)
-    avg(decimal(p,s))   decimal(min(p+4, 38), min(s+4, 38)), from such a sum and a count
+By group, a sum that leaves its type at any row is lost: ARITHMETIC_OVERFLOW under ANSI, else NULL. An average whose sum is
+fine may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL. Only arguments of
+more than 28 digits can come to that. Without GROUP BY, Spark holds the sum against its type once for each of its tasks and once
+at the end: what is too long in the middle of a task may come back. Where its tasks begin is not known here. So a sum of one
+group whose values are so large that some order of them may leave the type is handed back to Spark
+(`_DecimalSums.depends_on_tasks`).
 
-A sum that leaves its type at any row is lost: ARITHMETIC_OVERFLOW under ANSI, else NULL. An average whose sum is fine
-may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL. Only arguments of
-more than 28 digits can come to that.
-
-Without GROUP BY, Spark holds the sum against its type once for each of its tasks and once at the end: what is too long in
-the middle of a task may come back. Where its tasks begin is not known here. So a sum of one group whose values are so large
-that some order of them may leave the type is handed back to Spark (`_DecimalSums.depends_on_tasks`).
+Over frames, the sum is held whole, and only the result is held against its type. The few frames whose sum may need more than
+38 digits are computed again with Python's integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.columns.vectors import Bytes, Ints, Vector, both, full_mask, nulls
-from sundog.expr.calls import AggregateCall
+from sundog.expr.buffers import decimal_array, decimal_words
+from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.expr.errors import SparkQueryError
-from sundog.functions.grouped import Accumulator, Groups, NullState, counted, grown, mask_of
-from sundog.functions.sums.integers import COUNT, FLAG, GroupCounts, single_counts
-from sundog.functions.sums.overflow import decimal_sum_overflow
+from sundog.functions.counts import GroupCounts, single_counts
+from sundog.functions.framed import (
+    Doubles,
+    Elements,
+    Hazard,
+    Inputs,
+    Longs,
+    MergeableFunction,
+    Positions,
+    as_counts,
+    frame_counts,
+)
+from sundog.functions.grouped import COUNT, FLAG, Accumulator, Groups, NullState, counted, grown, mask_of
+from sundog.functions.sums.integers import frames_above
+from sundog.functions.sums.rules import (
+    MAX_DIGITS,
+    OutOfRange,
+    decimal_of,
+    exact_half_up,
+    fits,
+    out_of_range,
+    quotient_shown,
+    sum_type,
+    unscaled_of,
+    words_of,
+)
 from sundog.kernels.by_group_decimals import divide_decimals, sum_decimals_by_group
+from sundog.kernels.sliding import widest_frame
+from sundog.kernels.wide_sums import wide_frame_totals, wide_quotients, wide_totals
 from sundog.support import Code, Declined
 
-_MOST_DIGITS = 38
 _LARGEST_FAST_COUNT = 2**32 - 1
 _LARGEST_MAGNITUDE = 1e38 / 2**16  # of one task's rows, so that no part of those of 65,536 tasks leaves 38 digits
-
-
-def sum_type(dtype: pa.DataType) -> pa.DataType:
-    return pa.decimal128(min(dtype.precision + 10, _MOST_DIGITS), dtype.scale)
+_LARGEST_FAST_SUM = 0.9e38  # of a frame, as a double
+_Words = npt.NDArray[np.uint64]
 
 
 def limit(digits: int) -> tuple[np.uint64, np.uint64]:
     """10^digits as (low, high) words."""
     value = 10**digits
     return np.uint64(value & 0xFFFFFFFFFFFFFFFF), np.uint64(value >> 64)
-
-
-def unscaled(words: Ints) -> int:
-    """The number that two words hold."""
-    return (int(words[1]) << 64) | (int(words[0]) & 0xFFFFFFFFFFFFFFFF)
 
 
 class _DecimalSums:
@@ -63,7 +80,7 @@ class _DecimalSums:
 
     def weigh(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
         """Note how large the rows of a single group are; call it before `add`, for rows only."""
-        if groups.count != 1 or self.dtype.precision < _MOST_DIGITS or values.all_null:
+        if groups.count != 1 or self.dtype.precision < MAX_DIGITS or values.all_null:
             return
         words = values.values if valid is None else values.values[valid != 0]
         low, high = words[:, 0].view(np.uint64).astype(np.float64), words[:, 1].astype(np.float64)
@@ -122,9 +139,12 @@ class _DecimalSums:
         return self._sums[: self.groups]
 
 
-class SumDecimals(Accumulator):
-    def __init__(self, call: AggregateCall) -> None:
+class GroupedDecimalSum(Accumulator):
+    """A state is the sum, whether it is lost, and whether it depends on Spark's tasks."""
+
+    def __init__(self, call: AggregateCall, *, forgiving: bool = False) -> None:
         super().__init__(call)
+        self._raises = out_of_range(call, forgiving) is OutOfRange.RAISES
         self._sums = _DecimalSums(call.dtype)
 
     @property
@@ -155,14 +175,17 @@ class SumDecimals(Accumulator):
 
     def evaluate(self) -> Vector:
         self._sums.check_tasks()
-        if self._sums.lost.any() and self.call.ansi and self.call.function == "sum":
-            raise decimal_sum_overflow("sum")
+        if self._raises and self._sums.lost.any():
+            raise SparkQueryError.decimal_sum_overflow(f"try_{self.call.function}")
         return Vector(self.call.dtype, self.groups, self._sums.values, self._sums.kept())
 
 
-class AverageDecimals(Accumulator):
-    def __init__(self, call: AggregateCall) -> None:
+class GroupedDecimalAverage(Accumulator):
+    """A state is that of the sum, with a count."""
+
+    def __init__(self, call: AggregateCall, *, forgiving: bool = False) -> None:
         super().__init__(call)
+        self._raises = out_of_range(call, forgiving) is OutOfRange.RAISES
         self._sums = _DecimalSums(sum_type(call.args[0].dtype))
         self._counts = GroupCounts()
 
@@ -199,9 +222,8 @@ class AverageDecimals(Accumulator):
 
     def evaluate(self) -> Vector:
         self._sums.check_tasks()
-        raises = self.call.ansi and self.call.function == "avg"
-        if raises and self._sums.lost.any():
-            raise decimal_sum_overflow("avg")
+        if self._raises and self._sums.lost.any():
+            raise SparkQueryError.decimal_sum_overflow(f"try_{self.call.function}")
         counts = self._counts.values[: self.groups]
         quotients = np.zeros((self.groups, 2), np.int64)
         too_long = np.zeros(self.groups, np.uint8)
@@ -214,24 +236,111 @@ class AverageDecimals(Accumulator):
         valid = both(self._sums.kept(), (counts > 0).view(np.uint8))
         failed = too_long & mask_of(valid)
         if failed.any():
-            if raises:
+            if self._raises:
                 raise self._out_of_range(int(np.flatnonzero(failed)[0]))
             valid = both(valid, (too_long == 0).view(np.uint8))
         return Vector(self.call.dtype, self.groups, quotients, None if valid is None or valid.all() else valid)
 
     def _divide_exactly(self, group: int, count: int, factor: int) -> tuple[tuple[int, int], bool]:
         """For a group of more rows than the kernel's divisor holds."""
-        dividend = unscaled(self._sums.values[group]) * factor
-        size = (2 * abs(dividend) + count) // (2 * count)
-        quotient = size if dividend >= 0 else -size
+        quotient = exact_half_up(self._total(group) * factor, count)
         words = quotient.to_bytes(16, "little", signed=True)
         low, high = (int.from_bytes(part, "little", signed=True) for part in (words[:8], words[8:]))
-        return (low, high), size >= 10**self.call.dtype.precision
+        return (low, high), not fits(quotient, self.call.dtype)
+
+    def _total(self, group: int) -> int:
+        low, high = self._sums.values[group]
+        return unscaled_of(int(low), int(high))
 
     def _out_of_range(self, group: int) -> SparkQueryError:
-        """The quotient with the 39 decimals that Spark computes and shows."""
-        places = _MOST_DIGITS + 1
-        total = unscaled(self._sums.values[group])
-        digits = abs(total) * 10 ** (places - self._sums.dtype.scale) // int(self._counts.values[group])
-        value = Decimal((int(total < 0), tuple(map(int, str(digits))), -places))
+        value = quotient_shown(self._total(group), int(self._counts.values[group]), self._sums.dtype.scale)
         return SparkQueryError.decimal_out_of_range(value, self.call.dtype)
+
+
+class FramedDecimalSum(MergeableFunction):
+    """sum and avg over frames. Elements: low and high words of the sum, count."""
+
+    def __init__(self, call: WindowCall, *, average: bool = False, forgiving: bool = False) -> None:
+        super().__init__(call)
+        self._average = average
+        self._raises = out_of_range(call, forgiving) is OutOfRange.RAISES
+
+    def elements(self, inputs: Inputs) -> Elements:
+        valid = inputs.contributing()
+        lows, highs = decimal_words(inputs.args[0])
+        if valid is not None:
+            lows, highs = np.where(valid, lows, np.uint64(0)), np.where(valid, highs, 0)
+        return Elements(inputs.count, (np.ascontiguousarray(lows), np.ascontiguousarray(highs), as_counts(valid)))
+
+    def state_types(self) -> list[pa.DataType]:
+        return [pa.uint64(), pa.int64(), pa.int64()]
+
+    def partials(self, elements: Elements, starts: Positions, stops: Positions) -> Elements:
+        lows, highs, counts = elements.arrays
+        return Elements(len(starts), (*_wide_sums(lows, highs, starts, stops), frame_counts(counts, starts, stops)))
+
+    def hazard(self, elements: Elements) -> Hazard:
+        return Hazard(magnitude=float(np.abs(_wide_doubles(*elements.arrays[:2])).sum()))
+
+    def is_harmless(self, hazard: Hazard) -> bool:
+        return hazard.magnitude < _LARGEST_FAST_SUM
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        lows, highs, counts = elements.arrays
+        numbers = frame_counts(counts, starts, stops)
+        sum_lows, sum_highs = _wide_sums(lows, highs, starts, stops)
+        slow = _risky_frames(lows, highs, starts, stops)
+        if self._average:
+            largest = _LARGEST_FAST_SUM * np.maximum(numbers, 1)
+            too_long = np.abs(_wide_doubles(sum_lows, sum_highs)) * self._factor >= largest
+            slow = np.union1d(slow, np.flatnonzero(too_long))
+            wide_quotients(sum_lows, sum_highs, numbers, self._factor)
+        valid = numbers > 0
+        for row in slow[valid[slow]]:
+            total = sum(unscaled_of(int(lows[at]), int(highs[at])) for at in range(starts[row], stops[row]))
+            exact = self._exact(total, int(numbers[row]))
+            valid[row] = exact is not None
+            sum_lows[row], sum_highs[row] = words_of(exact or 0)
+        return decimal_array(sum_lows, sum_highs, valid, self.call.dtype)
+
+    @property
+    def _scale(self) -> int:
+        return int(self.call.args[0].dtype.scale)
+
+    @property
+    def _factor(self) -> int:
+        """From the scale of the sum to that of the result."""
+        return int(10 ** (self.call.dtype.scale - self._scale))
+
+    def _exact(self, total: int, count: int) -> int | None:
+        """The unscaled result; None where its type cannot hold it."""
+        result = exact_half_up(total * self._factor, count) if self._average else total
+        if fits(result, self.call.dtype):
+            return result
+        if self._raises:
+            shown = quotient_shown(total, count, self._scale) if self._average else decimal_of(total, self._scale)
+            raise SparkQueryError.decimal_out_of_range(shown, self.call.dtype)
+        return None
+
+
+def _wide_sums(lows: _Words, highs: Longs, starts: Positions, stops: Positions) -> tuple[_Words, Longs]:
+    total_lows, total_highs = np.empty(len(lows) + 1, np.uint64), np.empty(len(lows) + 1, np.int64)
+    wide_totals(lows, highs, total_lows, total_highs)
+    sum_lows, sum_highs = np.empty(len(starts), np.uint64), np.empty(len(starts), np.int64)
+    wide_frame_totals(total_lows, total_highs, starts, stops, sum_lows, sum_highs)
+    return sum_lows, sum_highs
+
+
+def _wide_doubles(lows: _Words, highs: Longs) -> Doubles:
+    result: Doubles = highs.astype(np.float64) * 2.0**64 + lows.astype(np.float64)
+    return result
+
+
+def _risky_frames(lows: _Words, highs: Longs, starts: Positions, stops: Positions) -> Longs:
+    """The frames whose sum may need more than 38 digits."""
+    if not len(lows):
+        return np.zeros(0, np.int64)
+    sizes = np.abs(_wide_doubles(lows, highs))
+    if float(sizes.max()) * float(widest_frame(starts, stops)) < _LARGEST_FAST_SUM:
+        return np.zeros(0, np.int64)
+    return frames_above(sizes, starts, stops, _LARGEST_FAST_SUM)

@@ -1,108 +1,50 @@
-"""count, sum and avg over everything but decimals.
+"""sum of integers and day-time intervals, avg of intervals: in 64 bits, by the rules of `rules.py`.
 
-Integers are summed in 64 bits as Spark does: under ANSI a group whose sum leaves the type at any row fails the query,
-otherwise it wraps around, and try_sum gives NULL. Averages of integers are computed in double, as in Spark, and cannot
-overflow. Floats are summed in double in the order of the rows; Spark's order depends on its partitioning, so the last
-bits of such a sum may differ, as they do between two runs of Spark.
-
-A count of NULL in a state column stands for one row: the state of a row that was passed on ungrouped then costs nothing
-to write, move or read.
+Whether a sum leaves 64 bits is asked at every row, in the order of rows, as in Spark. Most sums cannot: values are few or
+narrow. By group that is known from the batch at hand, over frames from the widest frame; only the others are checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.columns.vectors import Bytes, Vector, full_mask, nulls
-from sundog.expr.calls import AggregateCall
-from sundog.functions.grouped import Accumulator, Groups, NullState, as_floats, as_ints, counted, grown, mask_of
-from sundog.functions.sums.overflow import sum_overflow
-from sundog.kernels.by_group import (
-    add_counts_by_group,
-    add_ints_by_group,
-    count_by_group,
-    sum_floats_by_group,
-    sum_ints_by_group,
+from sundog.expr.buffers import array_from, values_of
+from sundog.expr.calls import AggregateCall, WindowCall
+from sundog.functions.counts import GroupCounts, single_counts
+from sundog.functions.framed import (
+    Doubles,
+    Elements,
+    Hazard,
+    Inputs,
+    Longs,
+    MergeableFunction,
+    Positions,
+    as_counts,
+    frame_counts,
+    frames_that_count,
 )
-
-COUNT = pa.int64()
-FLAG = pa.bool_()
-_FEW = 4  # rows a group, so that adding up groups costs less than going through the rows again
-
-
-class GroupCounts:
-    """Rows per group, from rows or from partial counts."""
-
-    def __init__(self) -> None:
-        self.values = np.zeros(0, np.int64)
-
-    def update(self, valid: Bytes | None, groups: Groups) -> None:
-        self.values = grown(self.values, groups.count, 0)
-        if valid is None and _FEW * groups.count <= len(groups.ids):
-            self.values[: groups.count] += groups.sizes
-        else:
-            count_by_group(groups.ids, mask_of(valid), self.values)
-
-    def merge(self, counts: Vector, groups: Groups) -> None:
-        if counts.all_null:
-            self.update(None, groups)
-        else:
-            self.values = grown(self.values, groups.count, 0)
-            add_counts_by_group(groups.ids, counts.values, mask_of(counts.valid), self.values)
+from sundog.functions.grouped import COUNT, FLAG, Accumulator, Groups, NullState, as_ints, counted, grown, mask_of
+from sundog.functions.sums.rules import OutOfRange, half_up, integer_overflow, out_of_range
+from sundog.kernels.by_group import add_ints_by_group, sum_ints_by_group
+from sundog.kernels.sliding import checked_sums, frame_magnitudes, sliding_sums, widest_frame
 
 
-def single_counts(valid: Bytes | None, length: int) -> Vector:
-    return nulls(COUNT, length) if valid is None else Vector(COUNT, length, valid.astype(np.int64))
+class GroupedIntegerSum(Accumulator):
+    """A state is the sum and, for try_sum, whether it is lost."""
 
-
-class Count(Accumulator):
-    """count(*) without arguments, count(x, y, ...) of the rows where none is NULL. Never NULL itself."""
-
-    def __init__(self, call: AggregateCall) -> None:
+    def __init__(self, call: AggregateCall, *, forgiving: bool = False) -> None:
         super().__init__(call)
-        self._counts = GroupCounts()
-
-    @property
-    def state_types(self) -> tuple[pa.DataType, ...]:
-        return (COUNT,)
-
-    @property
-    def count_columns(self) -> frozenset[int]:
-        return frozenset({0})
-
-    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        self.groups = groups.count
-        self._counts.update(counted(args, rows), groups)
-
-    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        return [single_counts(counted(args, rows), length)]
-
-    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
-        self.groups = groups.count
-        self._counts.merge(states[0], groups)
-
-    def state(self) -> list[Vector]:
-        return [self.evaluate()]
-
-    def evaluate(self) -> Vector:
-        return Vector(COUNT, self.groups, self._counts.values[: self.groups])
-
-
-class SumInts(Accumulator):
-    """sum of integers and of day-time intervals, by the rules of Spark's Add: see the module."""
-
-    def __init__(self, call: AggregateCall) -> None:
-        super().__init__(call)
+        self._forgiving = forgiving
+        self._raises = out_of_range(call, forgiving) is OutOfRange.RAISES
         self._null_state = NullState()
         self._sums = np.zeros(0, np.int64)
         self._overflowed = np.zeros(0, np.uint8)
-
-    @property
-    def _forgiving(self) -> bool:
-        return self.call.function.startswith("try_")
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
@@ -117,9 +59,8 @@ class SumInts(Accumulator):
             add_ints_by_group(groups.ids, values.values, mask_of(valid), self._sums)
             return
         overflow = sum_ints_by_group(groups.ids, values.values, mask_of(valid), self._sums, self._overflowed)
-        raises = self.call.ansi or pa.types.is_duration(self.call.dtype)
-        if overflow and raises and not self._forgiving:
-            raise sum_overflow(self.call.dtype)
+        if overflow and self._raises:
+            raise integer_overflow(self.call.dtype)
 
     def _is_safe(self, values: Vector) -> bool:
         """Whether so many values of a narrow type cannot take any sum out of its own."""
@@ -154,101 +95,29 @@ class SumInts(Accumulator):
         return Vector(self.call.dtype, self.groups, self._sums[: self.groups], valid)
 
 
-class SumFloats(Accumulator):
-    """sum of float and double, in double. Starts from 0.0, so a sum of -0.0 is 0.0."""
+class GroupedIntervalAverage(Accumulator):
+    """avg of day-time intervals: a sum of microseconds and a count."""
 
-    def __init__(self, call: AggregateCall) -> None:
-        super().__init__(call)
-        self._null_state = NullState()
-        self._sums = np.zeros(0, np.float64)
-
-    @property
-    def state_types(self) -> tuple[pa.DataType, ...]:
-        return (pa.float64(),)
-
-    def _add(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
-        self.groups = groups.count
-        self._sums = grown(self._sums, groups.count, 0)
-        self._null_state.mark(valid, groups)
-        sum_floats_by_group(groups.ids, values.values, mask_of(valid), self._sums)
-
-    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        self._add(args[0], counted(args, rows), groups)
-
-    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        return [Vector(pa.float64(), length, as_floats(args[0]), counted(args, rows))]
-
-    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
-        self._add(states[0], counted(states, None), groups)
-
-    def state(self) -> list[Vector]:
-        return [self.evaluate()]
-
-    def evaluate(self) -> Vector:
-        return Vector(pa.float64(), self.groups, self._sums[: self.groups], self._null_state.valid())
-
-
-class AverageFloats(Accumulator):
-    """avg of integers and floats: a sum in double and a count."""
-
-    def __init__(self, call: AggregateCall) -> None:
+    def __init__(self, call: AggregateCall, *, forgiving: bool = False) -> None:
         super().__init__(call)
         self._counts = GroupCounts()
-        self._sums = np.zeros(0, np.float64)
-
-    @property
-    def state_types(self) -> tuple[pa.DataType, ...]:
-        return (pa.float64(), COUNT)
-
-    @property
-    def count_columns(self) -> frozenset[int]:
-        return frozenset({1})
-
-    def _add(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
-        self.groups = groups.count
-        self._sums = grown(self._sums, groups.count, 0)
-        sum_floats_by_group(groups.ids, values.values, mask_of(valid), self._sums)
-
-    def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        valid = counted(args, rows)
-        self._add(args[0], valid, groups)
-        self._counts.update(valid, groups)
-
-    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        valid = counted(args, rows)
-        return [Vector(pa.float64(), length, as_floats(args[0]), valid), single_counts(valid, length)]
-
-    def merge(self, states: Sequence[Vector], groups: Groups) -> None:
-        self._add(states[0], counted(states[:1], None), groups)
-        self._counts.merge(states[1], groups)
-
-    def state(self) -> list[Vector]:
-        counts = self._counts.values[: self.groups]
-        return [Vector(pa.float64(), self.groups, self._sums[: self.groups]), Vector(COUNT, self.groups, counts)]
-
-    def evaluate(self) -> Vector:
-        counts = self._counts.values[: self.groups]
-        valid = (counts > 0).view(np.uint8)
-        averages = self._sums[: self.groups] / np.maximum(counts, 1)
-        return Vector(pa.float64(), self.groups, averages, None if valid.all() else valid)
-
-
-class AverageIntervals(Accumulator):
-    """avg of day-time intervals: a sum of microseconds by the rules of sum, divided half away from zero."""
-
-    def __init__(self, call: AggregateCall) -> None:
-        super().__init__(call)
-        self._counts = GroupCounts()
-        self._sum = SumInts(call)
+        self._sum = GroupedIntegerSum(call, forgiving=forgiving)
 
     @property
     def state_types(self) -> tuple[pa.DataType, ...]:
         return (*self._sum.state_types, COUNT)
 
+    @property
+    def count_columns(self) -> frozenset[int]:
+        return frozenset({len(self._sum.state_types)})
+
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
         self.groups = groups.count
         self._sum.update(args, rows, groups)
         self._counts.update(counted(args, rows), groups)
+
+    def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
+        return [*self._sum.singles(args, rows, length), single_counts(counted(args, rows), length)]
 
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
         self.groups = groups.count
@@ -260,8 +129,80 @@ class AverageIntervals(Accumulator):
 
     def evaluate(self) -> Vector:
         total = self._sum.evaluate()
-        micros = total.values
-        counts = np.maximum(self._counts.values[: self.groups], 1).view(np.uint64)
-        whole, rest = np.divmod(np.where(micros < 0, -micros, micros).view(np.uint64), counts)
-        size = (whole + (rest >= counts - rest)).view(np.int64)
-        return Vector(self.call.dtype, self.groups, np.where(micros < 0, -size, size), total.valid)
+        averages = half_up(total.values, self._counts.values[: self.groups])
+        return Vector(self.call.dtype, self.groups, averages, total.valid)
+
+
+class FramedIntegerSum(MergeableFunction):
+    """The same over frames. Elements: sum, count."""
+
+    def __init__(self, call: WindowCall, *, average: bool = False, forgiving: bool = False) -> None:
+        super().__init__(call)
+        self._average = average
+        self._out_of_range = out_of_range(call, forgiving)
+
+    def elements(self, inputs: Inputs) -> Elements:
+        valid = inputs.contributing()
+        values = values_of(inputs.args[0])
+        if valid is not None:
+            values = np.where(valid, values, values.dtype.type(0))
+        return Elements(inputs.count, (values, as_counts(valid)))
+
+    def state_types(self) -> list[pa.DataType]:
+        return [pa.int64(), COUNT]
+
+    def partials(self, elements: Elements, starts: Positions, stops: Positions) -> Elements:
+        values, counts = elements.arrays
+        return Elements(len(starts), (integer_sums(values, starts, stops), frame_counts(counts, starts, stops)))
+
+    def hazard(self, elements: Elements) -> Hazard:
+        return Hazard(magnitude=float(np.abs(elements.arrays[0].astype(np.float64)).sum()))
+
+    def is_harmless(self, hazard: Hazard) -> bool:
+        return hazard.magnitude < 2.0**62
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        values, counts = elements.arrays
+        sums, valid = integer_sums(values, starts, stops), frames_that_count(counts, starts, stops)
+        risky = np.zeros(0, np.int64) if self._cannot_overflow else _risky_frames(values, starts, stops)
+        if len(risky):
+            overflowed = np.zeros(len(starts), np.bool_)
+            checked_sums(values, starts, stops, risky, 0, sums, overflowed)
+            if self._out_of_range is OutOfRange.IS_NULL:
+                valid &= ~overflowed
+            elif self._out_of_range is OutOfRange.RAISES and bool(overflowed.any()):
+                raise integer_overflow(self.call.dtype)
+        if self._average:
+            sums = half_up(sums, frame_counts(counts, starts, stops))
+        return array_from(sums, valid, self.call.dtype)
+
+    @property
+    def _cannot_overflow(self) -> bool:
+        """2^31 rows of 32 bits fit 64."""
+        dtype = self.call.args[0].dtype
+        return bool(pa.types.is_integer(dtype)) and dtype.bit_width <= 32
+
+
+def integer_sums(values: npt.NDArray[Any], starts: Positions, stops: Positions) -> Longs:
+    """The sum of each frame, which wraps around."""
+    result = np.empty(len(starts), np.int64)
+    sliding_sums(values, starts, stops, result)
+    return result
+
+
+def _risky_frames(values: Longs, starts: Positions, stops: Positions) -> Longs:
+    """The frames in which a sum may leave 64 bits on its way."""
+    if not len(values):
+        return np.zeros(0, np.int64)
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    if largest * int(widest_frame(starts, stops)) < 2**63:
+        return np.zeros(0, np.int64)
+    return frames_above(np.abs(values.astype(np.float64)), starts, stops, 2.0**62)
+
+
+def frames_above(sizes: Doubles, starts: Positions, stops: Positions, limit: float) -> Longs:
+    """The frames whose values are together larger than the limit, to within rounding."""
+    totals = np.concatenate([[0.0], np.cumsum(sizes)])
+    risky = np.empty(len(starts), np.bool_)
+    frame_magnitudes(totals, starts, stops, limit - float(totals[-1]) * 1e-9, risky)
+    return np.flatnonzero(risky)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sundog.columns.key_words import EXCHANGE_LEVEL
-from sundog.functions.table import is_order_sensitive
+from sundog.functions.table import order_decides
 from sundog.operators.aggregate.grouping.buckets import spread_chunks
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner
@@ -32,7 +32,7 @@ class HashPartition(Partitioner):
 
     @property
     def ordered(self) -> bool:
-        return any(is_order_sensitive(call) for call in self.layout.calls)
+        return any(order_decides(call) for call in self.layout.calls)
 
     @property
     def schema(self) -> pa.Schema:

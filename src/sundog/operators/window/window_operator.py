@@ -28,11 +28,11 @@ from sundog.expr.nodes import Expr, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
 from sundog.functions.framed import Elements, FrameFunction, Longs, MergeableFunction
-from sundog.functions.framed_picks import Shift
-from sundog.functions.ranks import PLACE_FUNCTIONS, place_values
+from sundog.functions.shifts import Shift
+from sundog.functions.table import frame_function, is_ranked, rank_values
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
-from sundog.operators.window.frames.call_functions import frame_function, inputs_of
+from sundog.operators.window.frames.call_functions import inputs_of
 from sundog.operators.window.frames.range_columns import HALO, RangeColumns, batches_of, has, owned_slice, table_of
 from sundog.operators.window.frames.sorted_rows import Positions, SortedRows, row_offset
 from sundog.operators.window.frames.sorting import sorted_table
@@ -150,7 +150,7 @@ class _RangeWindow:
         return pa.concat_arrays([pa.nulls(before, call.dtype), values, pa.nulls(behind, call.dtype)])
 
     def _owned_values(self, call: WindowCall) -> pa.Array:
-        if call.function in PLACE_FUNCTIONS:
+        if is_ranked(call):
             return self._places(call)
         function = frame_function(call)
         if isinstance(function, Shift):
@@ -162,7 +162,7 @@ class _RangeWindow:
         rows = self._rows
         if self._first or self._last < rows.count:
             rows = rows.part(self._first, self._last)
-        return place_values(call, rows.segments, rows.groups, self._carry.standing)
+        return rank_values(call, rows.segments, rows.groups, self._carry.standing)
 
     def _frames(self, function: FrameFunction) -> tuple[Elements, Positions, Positions]:
         """The elements that frames of owned rows are runs of, and the bounds of these.

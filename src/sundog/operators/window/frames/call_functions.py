@@ -1,37 +1,12 @@
-"""From a call to the object that computes it, and to the elements that it is computed from."""
+"""From a call to the elements that it is computed from, and to those that other ranges need."""
 
 from __future__ import annotations
 
-from sundog.errors import InternalError
 from sundog.expr.calls import BoundKind, WindowCall
 from sundog.functions.framed import Elements, FrameFunction, Inputs
-from sundog.functions.framed_extremes import Extreme
-from sundog.functions.framed_moments import Moments
-from sundog.functions.framed_picks import Pick, Shift
-from sundog.functions.sums.framed_sums import Count, sum_function
+from sundog.functions.shifts import Shift
 from sundog.operators.window.frames.frame_need import reach_of
 from sundog.operators.window.frames.range_columns import RangeColumns
-
-SUMS = frozenset({"sum", "avg", "try_sum", "try_avg", "avg_unscaled"})
-MOMENTS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp"})
-PICKS = frozenset({"first", "last", "any_value", "nth_value"})
-
-
-def frame_function(call: WindowCall) -> FrameFunction:
-    """The implementation of a call that is not a function of the row's place alone."""
-    if call.function == "count":
-        return Count(call)
-    if call.function in SUMS:
-        return sum_function(call)
-    if call.function in ("min", "max"):
-        return Extreme(call)
-    if call.function in MOMENTS:
-        return Moments(call)
-    if call.function in PICKS:
-        return Pick(call)
-    if call.function in ("lag", "lead"):
-        return Shift(call)
-    raise InternalError(f"no window function {call.function}")
 
 
 def inputs_of(call: WindowCall, columns: RangeColumns) -> Inputs:

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sundog.expr.calls import Bound, BoundKind, Frame, WindowCall
-from sundog.functions.framed_picks import literal_int
-from sundog.functions.ranks import PLACE_FUNCTIONS
+from sundog.functions.declaration import Order, Reach
+from sundog.functions.table import constant_of, function_of
 from sundog.operators.window.frames.order_key import is_finite
 
 MAX_EDGE_ROWS = 200_000
-_ORDER_SENSITIVE = frozenset({"first", "last", "any_value", "nth_value", "lag", "lead", "row_number", "ntile"})
 
 
 class FrameNeed(Enum):
@@ -54,13 +53,20 @@ class Need:
 
 def need_of(call: WindowCall) -> Need:
     """The need of one call."""
-    sensitive = call.function in _ORDER_SENSITIVE or call.frame.units == "rows" or call.in_order
-    if call.function in PLACE_FUNCTIONS:
-        counts = call.function in ("ntile", "percent_rank", "cume_dist")
-        kind = FrameNeed.WHOLE_COUNT if counts else FrameNeed.CARRIED_STATE
-        return Need(kind, (), (call.name,), call.function in _ORDER_SENSITIVE)
-    if call.function in ("lag", "lead"):
-        return _edges(call, abs(literal_int(call.args[1])))
+    function = function_of(call)
+    decides = function.order is Order.DECIDES
+    match function.reach:
+        case Reach.ALL:
+            return Need(FrameNeed.WHOLE_COUNT, (), (call.name,), decides)
+        case Reach.BEFORE:
+            return Need(FrameNeed.CARRIED_STATE, (), (call.name,), decides)
+        case Reach.NEIGHBOUR:
+            return _edges(call, abs(constant_of(call)))
+        case Reach.FRAME:
+            return _need_of_frame(call, decides or call.frame.units == "rows" or call.in_order)
+
+
+def _need_of_frame(call: WindowCall, sensitive: bool) -> Need:
     frame = call.frame
     if not (is_finite(frame.start) and is_finite(frame.end)):
         return Need(FrameNeed.ONE_RANGE, order_sensitive=sensitive)

@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 from sundog.expr.calls import WindowCall
 from sundog.expr.ordering import SortKey
 from sundog.functions.framed import Elements, FrameFunction, Hazard
-from sundog.functions.ranks import PLACE_FUNCTIONS, Standing
+from sundog.functions.ranks import Standing
+from sundog.functions.table import frame_function, is_ranked
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import (
-    frame_function,
     inputs_of,
     merges_ranges,
     told_to_earlier,
@@ -98,7 +98,7 @@ def summarize(
     groups = SortedRows(columns.count, [], order_keys, order_by).groups
     told = {}
     for call in calls:
-        if call.function in PLACE_FUNCTIONS or not need_of(call).carried_calls:
+        if is_ranked(call) or not need_of(call).carried_calls:
             continue
         function = frame_function(call)
         elements = function.elements(inputs_of(call, columns))

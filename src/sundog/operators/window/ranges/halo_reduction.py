@@ -18,7 +18,8 @@ from sundog.errors import InternalError
 from sundog.expr.buffers import validity_of
 from sundog.expr.calls import WindowCall
 from sundog.functions.framed import Elements, MergeableFunction
-from sundog.operators.window.frames.call_functions import frame_function, inputs_of
+from sundog.functions.table import frame_function, is_ranked
+from sundog.operators.window.frames.call_functions import inputs_of
 from sundog.operators.window.frames.range_columns import RangeColumns, has
 
 HALO_ROWS = "__halo_rows"
@@ -28,10 +29,7 @@ Longs = npt.NDArray[np.int64]
 def is_reducible(calls: tuple[WindowCall, ...]) -> bool:
     """Whether all calls are over RANGE frames and have partial states that may stand for rows."""
     return all(
-        call.frame.units == "range"
-        and call.function not in ("lag", "lead", "cume_dist")
-        and frame_function(call).reducible
-        and not call.in_order
+        call.frame.units == "range" and not is_ranked(call) and frame_function(call).reducible and not call.in_order
         for call in calls
     )
 

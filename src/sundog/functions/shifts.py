@@ -1,0 +1,74 @@
+"""lag and lead: the value of the row some rows away, whatever the frame. By group they do not exist."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.errors import InternalError
+from sundog.expr.buffers import Bools, validity_of
+from sundog.expr.calls import WindowCall
+from sundog.functions.declaration import Function, Nulls, Order, Reach, same_or_untyped
+from sundog.functions.framed import Elements, FrameFunction, Inputs, Longs, Positions, constant_argument, taken
+
+_NUMBER = 1  # the argument that says how many rows away; the third is what is given where there is no such row
+
+
+class Shift(FrameFunction):
+    """The value some rows away. Segments stand in for frames."""
+
+    def __init__(self, call: WindowCall, *, back: bool) -> None:
+        super().__init__(call)
+        number = constant_argument(call, _NUMBER)
+        self.distance = -number if back else number  # rows ahead; negative for rows back
+
+    def elements(self, inputs: Inputs) -> Elements:
+        return Elements(inputs.count, (inputs.args[0],))
+
+    def essence(self, elements: Elements) -> Elements:
+        """What is before this range's neighbour for a lag, what is behind it for a lead."""
+        rows = np.arange(elements.count)
+        if self.call.ignore_nulls and (valid := validity_of(elements.arrays[0])) is not None:
+            rows = np.flatnonzero(valid)
+        wanted = abs(self.distance)
+        rows = rows[max(len(rows) - wanted, 0) :] if self.distance < 0 else rows[:wanted]
+        return Elements(len(rows), (elements.arrays[0].take(pa.array(rows)),))
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        raise InternalError("lag and lead have no frame")
+
+    def evaluate_rows(
+        self, elements: Elements, rows: Longs, starts: Positions, stops: Positions
+    ) -> tuple[pa.Array, Bools]:
+        """The value for each of `rows`, which lie in segments from `starts` to `stops`; and whether there is one."""
+        values = elements.arrays[0]
+        first, last = starts.astype(np.int64), stops.astype(np.int64)
+        valid = validity_of(values) if self.call.ignore_nulls and self.distance != 0 else None
+        if valid is None:
+            place = rows + self.distance
+            found = (place >= first) & (place < last)
+            return taken(values, place, found), found
+        before = np.concatenate([[0], np.cumsum(valid)])
+        place = before[rows] + self.distance if self.distance < 0 else before[rows + 1] + self.distance - 1
+        found = (place >= before[first]) & (place < before[last])
+        place = np.append(np.flatnonzero(valid), 0)[np.where(found, place, -1)]
+        return taken(values, place, found), found
+
+
+def _shift(name: str, *, catalyst: str, back: bool) -> Function:
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        arguments=3,
+        result=same_or_untyped,
+        framed=partial(Shift, back=back),
+        nulls=Nulls.VALUES,
+        order=Order.DECIDES,
+        reach=Reach.NEIGHBOUR,
+        constant=_NUMBER,
+    )
+
+
+FUNCTIONS = (_shift("lag", catalyst="Lag", back=True), _shift("lead", catalyst="Lead", back=False))

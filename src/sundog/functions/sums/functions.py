@@ -1,0 +1,100 @@
+"""sum, avg, try_sum, try_avg: which implementation serves which argument type."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyarrow as pa
+
+from sundog.expr.calls import AggregateCall, WindowCall
+from sundog.functions.declaration import Function, Overflow
+from sundog.functions.framed import MergeableFunction
+from sundog.functions.grouped import Accumulator
+from sundog.functions.sums.decimals import FramedDecimalSum, GroupedDecimalAverage, GroupedDecimalSum
+from sundog.functions.sums.doubles import FramedDoubleSum, GroupedDoubleAverage, GroupedDoubleSum
+from sundog.functions.sums.integers import FramedIntegerSum, GroupedIntegerSum, GroupedIntervalAverage
+from sundog.functions.sums.rules import average_type, sum_type
+
+
+def grouped_sum(call: AggregateCall, *, forgiving: bool) -> Accumulator:
+    dtype = call.args[0].dtype
+    if pa.types.is_decimal(dtype):
+        return GroupedDecimalSum(call, forgiving=forgiving)
+    return GroupedDoubleSum(call) if pa.types.is_floating(dtype) else GroupedIntegerSum(call, forgiving=forgiving)
+
+
+def grouped_average(call: AggregateCall, *, forgiving: bool) -> Accumulator:
+    dtype = call.args[0].dtype
+    if pa.types.is_decimal(dtype):
+        return GroupedDecimalAverage(call, forgiving=forgiving)
+    return (
+        GroupedIntervalAverage(call, forgiving=forgiving) if pa.types.is_duration(dtype) else GroupedDoubleAverage(call)
+    )
+
+
+def framed_sum(call: WindowCall, *, average: bool, forgiving: bool) -> MergeableFunction:
+    dtype = call.args[0].dtype
+    if pa.types.is_decimal(dtype):
+        return FramedDecimalSum(call, average=average, forgiving=forgiving)
+    if pa.types.is_floating(dtype) or (average and pa.types.is_integer(dtype)):
+        return FramedDoubleSum(call, average=average)
+    return FramedIntegerSum(call, average=average, forgiving=forgiving)
+
+
+def _sum_rounds(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(dtype))
+
+
+def _average_rounds(dtype: pa.DataType) -> bool:
+    """Integers of up to 32 bits add up to what a double holds exactly."""
+    return bool(pa.types.is_floating(dtype) or (pa.types.is_integer(dtype) and dtype.bit_width == 64))
+
+
+def _always_rounds(dtype: pa.DataType) -> bool:
+    return True
+
+
+def _sum(name: str, *, catalyst: str = "", tried_as: str | None = None) -> Function:
+    forgiving = tried_as is None
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        result=sum_type,
+        grouped=partial(grouped_sum, forgiving=forgiving),
+        framed=partial(framed_sum, average=False, forgiving=forgiving),
+        overflow=Overflow.GIVES_NULL if forgiving else Overflow.BY_MODE,
+        tried_as=tried_as,
+        adds_doubles=_sum_rounds,
+        reads_argument_once=not forgiving,
+    )
+
+
+def _average(name: str, *, catalyst: str = "", tried_as: str | None = None) -> Function:
+    forgiving = tried_as is None
+    return Function(
+        name=name,
+        catalyst=catalyst,
+        result=average_type,
+        grouped=partial(grouped_average, forgiving=forgiving),
+        framed=partial(framed_sum, average=True, forgiving=forgiving),
+        overflow=Overflow.GIVES_NULL if forgiving else Overflow.BY_MODE,
+        tried_as=tried_as,
+        adds_doubles=_average_rounds,
+    )
+
+
+SUM = _sum("sum", catalyst="Sum", tried_as="try_sum")
+# What Catalyst makes of the average of a decimal(p,s) over a frame if p + 4 <= 15: a double in the middle.
+AVERAGE_OF_UNSCALED = Function(
+    name="avg_unscaled",
+    result=average_type,
+    framed=partial(FramedDoubleSum, average=True),
+    adds_doubles=_always_rounds,
+)
+FUNCTIONS = (
+    SUM,
+    _sum("try_sum"),
+    _average("avg", catalyst="Average", tried_as="try_avg"),
+    _average("try_avg"),
+    AVERAGE_OF_UNSCALED,
+)

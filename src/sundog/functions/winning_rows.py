@@ -1,0 +1,79 @@
+"""Accumulators that keep, for each group, the columns of the row that wins.
+
+What kind of value it is does not matter: a kernel finds the *row* of each group, and the columns are taken there. So one
+mechanism serves every type. Partial states compete like rows, those held before those that come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.columns.arrow import compact
+from sundog.columns.blocks import addresses, concat
+from sundog.columns.vectors import Bytes, Vector, nulls
+from sundog.expr.calls import AggregateCall
+from sundog.functions.grouped import Accumulator, Groups, as_floats, as_ints, mask_of
+from sundog.kernels.by_group import (
+    extreme_float_row_by_group,
+    extreme_int_row_by_group,
+    extreme_string_row_by_group,
+    extreme_wide_row_by_group,
+)
+from sundog.types import is_text
+
+Rows = npt.NDArray[np.int64]
+
+
+def extreme_rows(order: Vector, valid: Bytes | None, largest: bool, groups: Groups) -> Rows:
+    """The row of each group whose value in `order` is the greatest or the least, the last of equal ones; or -1."""
+    rows = np.full(groups.count, -1, np.int64)
+    mask = mask_of(valid)
+    if is_text(order.dtype):
+        extreme_string_row_by_group(groups.ids, order.values, addresses(order.blocks), mask, largest, rows)
+    elif pa.types.is_decimal(order.dtype):
+        extreme_wide_row_by_group(groups.ids, order.values, mask, largest, rows)
+    elif pa.types.is_floating(order.dtype):
+        extreme_float_row_by_group(groups.ids, as_floats(order), mask, largest, rows)
+    else:
+        extreme_int_row_by_group(groups.ids, as_ints(order), mask, largest, rows)
+    return rows
+
+
+class WinningRow(Accumulator):
+    """`_win` says which row it is."""
+
+    def __init__(self, call: AggregateCall) -> None:
+        super().__init__(call)
+        self._held: list[Vector] | None = None
+        self._chosen = np.zeros(0, np.uint8)
+
+    def _win(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> Rows:
+        """The winning row of each group, among those that `valid` lets compete; -1 where there is none."""
+        raise NotImplementedError
+
+    def _compete(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> None:
+        if self._held is not None:
+            columns = [concat([held, new]) for held, new in zip(self._held, columns, strict=True)]
+            length = columns[0].length - self.groups
+            coming = np.ones(length, np.uint8) if valid is None else valid
+            valid = np.concatenate([self._chosen, coming])
+            ids = np.concatenate([np.arange(self.groups, dtype=np.int32), groups.ids])
+            groups = Groups(ids, groups.count)
+        self.groups = groups.count
+        rows = self._win(columns, valid, groups)
+        self._chosen = (rows >= 0).view(np.uint8)
+        self._held = [compact(_taken(column, rows, self._chosen)) for column in columns]
+
+    def evaluate(self) -> Vector:
+        held = self._held
+        return nulls(self.call.dtype, self.groups) if held is None else held[0]
+
+
+def _taken(column: Vector, rows: Rows, chosen: Bytes) -> Vector:
+    if column.length == 0:
+        return nulls(column.dtype, len(rows))
+    return column.take(np.maximum(rows, 0)).where(None if chosen.all() else chosen)
