@@ -90,6 +90,7 @@ LAYERS = {
         "parquet.relation",
         "parquet.paths",
         "parquet.store_settings",
+        "functions",
         "expr",
         "versions",
         packages="numpy pyarrow",
@@ -100,7 +101,7 @@ LAYERS = {
     "report": layer(
         "front.expressions",
         "front.session.conf_table",
-        "front.shapes",
+        "functions",
         "plan",
         "operators.base",
         "versions.tested",

@@ -9,12 +9,12 @@ import pytest
 
 from sundog.config import OPTIONS
 from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS
-from sundog.front.shapes.aggregate import FUNCTIONS
-from sundog.front.shapes.window import AGGREGATES
+from sundog.functions.table import FUNCTIONS
 from sundog.metrics import METRICS
 from sundog.report.reference_docs import pages, stale_pages, write_pages
 from sundog.support import Code
 
+FUNCTION_NAMES = [function.name for function in FUNCTIONS.values() if not function.internal]
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
 
@@ -32,6 +32,7 @@ def test_no_page_is_left_behind() -> None:
         ("config.md", list(OPTIONS)),
         ("metrics.md", list(METRICS)),
         ("fallback-reasons.md", [code.name for code in Code]),
+        ("functions.md", FUNCTION_NAMES),
     ],
 )
 def test_every_declaration_has_one_row(page: str, names: list[str]) -> None:
@@ -40,7 +41,7 @@ def test_every_declaration_has_one_row(page: str, names: list[str]) -> None:
 
 def test_the_compatibility_page_names_every_function_and_expression() -> None:
     page = pages()["../compatibility.md"]
-    names = {*SUPPORTED_EXPRESSIONS, *(function.name for function in FUNCTIONS.values()), *AGGREGATES.values()}
+    names = {*SUPPORTED_EXPRESSIONS, *FUNCTION_NAMES}
     assert [name for name in names if f"`{name}`" not in page] == []
 
 

@@ -16,13 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sundog.expr.calls import AggregateCall
 from sundog.expr.nodes import Column
 from sundog.expr.printing import render
 from sundog.front.catalyst_json import Node, place_of
 from sundog.front.expressions.reading import Scope
-from sundog.front.shapes.aggregate import FUNCTIONS, match_aggregate
-from sundog.functions.table import accumulator_for
+from sundog.front.shapes.aggregate import match_aggregate
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.plan.logical import Aggregate, Foreign, LogicalPlan, Project
 from sundog.plan.physical import call_text, named_text
@@ -193,10 +191,3 @@ def test_names_differ_between_nested_aggregates() -> None:
     plans = [matched(aggregate([key], [alias("k", 2, key)], path)) for path in ((), (0, 0))]
     names = [plan.child.schema.names for plan in plans if isinstance(plan, Project)]
     assert names[0] != names[1]
-
-
-def test_every_function_has_an_accumulator() -> None:
-    double, long = Column("d", pa.float64()), Column("l", pa.int64())
-    for entry in FUNCTIONS.values():
-        args = (long if entry.name.startswith("bit") else double,) * max(entry.arguments, 1)
-        accumulator_for(AggregateCall("a", entry.name, args, pa.float64()))

@@ -20,6 +20,7 @@ from sundog.actions.failures import Outcome, classify, note_failure
 from sundog.answers import Rules, Values, differences
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.expr.nodes import Column
+from sundog.functions.table import is_rounded
 from sundog.plan.logical import Aggregate, Limit, LogicalPlan, Project, Sort, TopK, Window
 from sundog.query import Planned, conf_of
 from sundog.run import Run
@@ -30,9 +31,6 @@ from sundog.tree import walk
 from sundog.versions import spark_version
 
 T = TypeVar("T")
-# Functions that give one of their inputs, or a ratio of counts: no sum in them that could be rounded differently.
-_PICKS = {"min", "max", "first", "last", "first_value", "last_value", "any_value", "min_by", "max_by", "lag", "lead"}
-_PICKS |= {"nth_value", "percent_rank", "cume_dist", "mode"}
 _ANY_ROWS = "a LIMIT without ORDER BY may give any rows"
 _ORDER_FREE = {"count", "isEmpty"}  # answers that do not depend on which rows a LIMIT gives
 
@@ -130,7 +128,7 @@ def rules_of(plan: LogicalPlan) -> Rules:
     calls: list[AggregateCall | WindowCall] = []
     for node in walk(plan):
         calls += node.aggregates if isinstance(node, Aggregate) else node.calls if isinstance(node, Window) else ()
-    rounded = any(pa.types.is_floating(call.dtype) and call.function not in _PICKS for call in calls)
+    rounded = any(is_rounded(call) for call in calls)
     above: list[Project] = []
     inner = plan
     while isinstance(inner, Project):

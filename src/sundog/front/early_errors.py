@@ -12,15 +12,15 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall
-from sundog.expr.nodes import Expr, conjuncts
+from sundog.expr.nodes import conjuncts
 from sundog.expr.raising import can_raise
 from sundog.expr.sharing import Root, evaluated_early, shared_in_tests
+from sundog.functions.table import function_of
 from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Window
 from sundog.support import Code, Reason
 from sundog.tree import walk
 
 _MOST_GENERATED_COLUMNS = 100  # spark.sql.codegen.maxFields
-_USE_ARGUMENT_ONCE = frozenset({"sum", "count", "min", "max"})
 
 
 def early_errors(plan: LogicalPlan, whole_stage: bool) -> Reason | None:
@@ -57,12 +57,8 @@ def _roots(call: AggregateCall) -> Iterator[Root]:
         yield call.filter, False
     for arg in call.args:
         yield arg, guarded
-        if not _uses_once(call.function, arg):
+        if pa.types.is_decimal(arg.dtype) or not function_of(call).reads_argument_once:
             yield arg, guarded
-
-
-def _uses_once(function: str, arg: Expr) -> bool:
-    return function in _USE_ARGUMENT_ONCE and not pa.types.is_decimal(arg.dtype)
 
 
 def _shared(node: str) -> Reason:

@@ -14,14 +14,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
-from sundog.expr.calls import AggregateCall, BoundKind, WindowCall
+from sundog.expr.calls import BoundKind, WindowCall
+from sundog.functions.table import adds_doubles
 from sundog.plan.logical import Aggregate, LogicalPlan, Project, Window
 from sundog.support import Code, Declined
-
-_SUMS = frozenset({"sum", "avg", "try_sum", "try_avg", "avg_unscaled"})
-_MOMENTS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr"})
 
 
 def added_as_spark_does(plan: LogicalPlan, segment_trees: bool) -> LogicalPlan:
@@ -39,19 +35,6 @@ def added_as_spark_does(plan: LogicalPlan, segment_trees: bool) -> LogicalPlan:
             return replace(plan, calls=calls)
         case _:
             return plan
-
-
-def adds_doubles(call: AggregateCall | WindowCall) -> bool:
-    """Whether the order of addition can show in the result."""
-    if call.function in _MOMENTS:
-        return True
-    if call.function not in _SUMS:
-        return False
-    dtype = call.args[0].dtype
-    if call.function.endswith("sum"):
-        return bool(pa.types.is_floating(dtype))
-    wide_integer = pa.types.is_integer(dtype) and dtype.bit_width == 64
-    return bool(pa.types.is_floating(dtype) or wide_integer or call.function == "avg_unscaled")
 
 
 def _in_order(call: WindowCall, window: Window, segment_trees: bool) -> WindowCall:

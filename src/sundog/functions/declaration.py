@@ -48,8 +48,9 @@ class Overflow(Enum):
     """What happens to a result that its type cannot hold."""
 
     CANNOT = "cannot overflow"
-    BY_MODE = "integers raise under ANSI, else wrap around; decimals raise under ANSI, else give NULL; intervals raise"
-    GIVES_NULL = "gives NULL"  # try_sum
+    OF_SUM = "integers: raises under ANSI, else wraps around; decimals: raises under ANSI, else NULL; intervals: raises"
+    OF_AVERAGE = "decimals: raises under ANSI, else NULL; intervals: raises"
+    GIVES_NULL = "NULL"  # try_sum
 
 
 class Order(Enum):
@@ -88,6 +89,7 @@ class Function:
     constant: int | None = None  # the argument that is a constant number: of rows, or of tiles
     adds_doubles: Callable[[pa.DataType], bool] | None = None  # for which argument types the order of addition shows
     ignores_duplicates: bool = False  # DISTINCT makes no difference
+    internal: bool = False  # made by a matcher; has no name in SQL
     reads_argument_once: bool = False  # in Spark's update; others may evaluate an argument that raises twice
 
     @property

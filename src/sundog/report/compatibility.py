@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS
-from sundog.front.shapes.aggregate import FUNCTIONS
-from sundog.front.shapes.window import AGGREGATES, PLACES, SHIFTS
+from sundog.report.functions_page import names_by_group, names_over_windows
 from sundog.versions.tested import environments
 
 _EXACT = """\
@@ -93,8 +92,8 @@ Tested together, every shape, type, action and placement:"""
 _AGGREGATES = """\
 ## Aggregates
 
-Each with FILTER, `count`, `sum` and `avg` also with DISTINCT; `try_sum` and `try_avg`; `bool_and`, `bool_or`, `any_value` and
-`count_if` are others of them to Catalyst. ROLLUP, CUBE and GROUPING SETS as Catalyst expands them."""
+Each with FILTER, `count`, `sum` and `avg` also with DISTINCT; `bool_and`, `bool_or` and `count_if` are others of them to Catalyst. ROLLUP, CUBE and GROUPING SETS as Catalyst expands them.
+Types and rules of each: [functions](reference/functions.md)."""
 
 _WINDOWS = """\
 ## Window functions, with and without PARTITION BY
@@ -106,7 +105,6 @@ _EXPRESSIONS = "## Expressions\n\nBy Catalyst's names, as `EXPLAIN EXTENDED` sho
 
 def compatibility_parts() -> list[str]:
     """The page below its title."""
-    over_frames = [*AGGREGATES.values(), *(name for name, _ in PLACES.values()), *SHIFTS.values()]
     expressions = "\n".join(f"- `{name}`: {doc}" for name, doc in sorted(SUPPORTED_EXPRESSIONS.items()))
     return [
         _EXACT,
@@ -115,9 +113,9 @@ def compatibility_parts() -> list[str]:
         _TESTED,
         _tested_together(),
         _AGGREGATES,
-        _names(sorted(function.name for function in FUNCTIONS.values())),
+        _names(names_by_group()),
         _WINDOWS,
-        _names(sorted(set(over_frames))),
+        _names(names_over_windows()),
         _EXPRESSIONS,
         expressions,
     ]

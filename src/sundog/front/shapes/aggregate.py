@@ -15,7 +15,6 @@ an Expand below, as it does with ROLLUP, CUBE and GROUPING SETS; bool_and and bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -27,82 +26,18 @@ from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import translate
 from sundog.front.relation.columns import internal_name
 from sundog.front.repeated_columns import each_once
+from sundog.front.shapes.evaluation_mode import evaluation_mode, in_mode
 from sundog.front.shapes.shared_sums import share_sums
+from sundog.functions.counts import COUNT_ROWS
+from sundog.functions.declaration import ANY_NUMBER, Function
+from sundog.functions.table import of_catalyst
 from sundog.plan.logical import Aggregate, LogicalPlan, Project
 from sundog.support import Code, Declined, Reason
 from sundog.tree import transform_down
 from sundog.types import arrow_type, spark_json, spark_name
 
-_DOUBLE, _LONG = pa.float64(), pa.int64()
-_MOST_DIGITS = 38
+_LONG = pa.int64()
 _MOST_COMPUTED = 16  # without keys: 90 computed sums over 10 M rows took Spark 3.8 s, and us 6.9
-
-ResultType = Callable[[pa.DataType], pa.DataType | None]
-
-
-def _same(dtype: pa.DataType) -> pa.DataType | None:
-    return None if pa.types.is_null(dtype) else dtype
-
-
-def _same_integer(dtype: pa.DataType) -> pa.DataType | None:
-    return dtype if pa.types.is_integer(dtype) else None
-
-
-def _double(dtype: pa.DataType) -> pa.DataType | None:
-    return _DOUBLE if dtype == _DOUBLE else None
-
-
-def _sum(dtype: pa.DataType) -> pa.DataType | None:
-    if pa.types.is_decimal(dtype):
-        return pa.decimal128(min(dtype.precision + 10, _MOST_DIGITS), dtype.scale)
-    if pa.types.is_integer(dtype):
-        return _LONG
-    if pa.types.is_duration(dtype):
-        return dtype
-    return _DOUBLE if pa.types.is_floating(dtype) else None
-
-
-def _average(dtype: pa.DataType) -> pa.DataType | None:
-    if pa.types.is_decimal(dtype):
-        return pa.decimal128(min(dtype.precision + 4, _MOST_DIGITS), min(dtype.scale + 4, _MOST_DIGITS))
-    if pa.types.is_duration(dtype):
-        return dtype
-    return _DOUBLE if pa.types.is_integer(dtype) or pa.types.is_floating(dtype) else None
-
-
-@dataclass(frozen=True)
-class _Function:
-    """An aggregate function of Catalyst's: Spark's name, number of arguments, and result type by the first argument's.
-
-    The result type is None for arguments that sundog does not aggregate.
-    """
-
-    name: str
-    arguments: int
-    result: ResultType
-
-
-FUNCTIONS: dict[str, _Function] = {
-    "Count": _Function("count", -1, lambda dtype: _LONG),
-    "Sum": _Function("sum", 1, _sum),
-    "Average": _Function("avg", 1, _average),
-    "Min": _Function("min", 1, _same),
-    "Max": _Function("max", 1, _same),
-    "First": _Function("first", 1, _same),
-    "Last": _Function("last", 1, _same),
-    "VariancePop": _Function("var_pop", 1, _double),
-    "VarianceSamp": _Function("var_samp", 1, _double),
-    "StddevPop": _Function("stddev_pop", 1, _double),
-    "StddevSamp": _Function("stddev_samp", 1, _double),
-    "BitAndAgg": _Function("bit_and", 1, _same_integer),
-    "BitOrAgg": _Function("bit_or", 1, _same_integer),
-    "BitXorAgg": _Function("bit_xor", 1, _same_integer),
-    "Corr": _Function("corr", 2, _double),
-    "CovPopulation": _Function("covar_pop", 2, _double),
-    "CovSample": _Function("covar_samp", 2, _double),
-    "MaxBy": _Function("max_by", 2, _same),
-    "MinBy": _Function("min_by", 2, _same),
-}
 
 
 def match_aggregate(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
@@ -127,7 +62,7 @@ def match_aggregate(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan
             Code.COST, f"{computed} computed arguments and no keys: what Spark compiles well", "Aggregate"
         )
     if not keys and not calls:  # one row without columns; something has to carry it
-        calls = [AggregateCall(f"count#{reader.tag}", "count", (), _LONG)]
+        calls = [AggregateCall(f"count#{reader.tag}", COUNT_ROWS.name, (), _LONG)]
     return Project(Aggregate(child, keys, tuple(calls)), exprs)
 
 
@@ -217,23 +152,23 @@ class _Reader:
 
     def _call(self, tree: Node, name: str) -> AggregateCall:
         node = tree.child_at(0)
-        function = FUNCTIONS.get(node.name)
-        if function is None:
+        function = of_catalyst(node.name)
+        if function is None or function.grouped is None:
             raise Declined.because(Code.FUNCTION, f"the aggregate {node.name} is not computed by sundog", node.name)
         if node.get("nullOnDivideByZero", True) is not True:
             raise Declined.because(Code.FUNCTION, f"{function.name} with legacy statistics", node.name)
-        if function.arguments not in (-1, len(node.children)):
+        if function.arguments not in (ANY_NUMBER, len(node.children)):
             raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} arguments", node.name)
         args = tuple(translate(argument, self.scope) for argument in node.children)
-        mode = _mode(node)
+        mode = evaluation_mode(node)
         distinct = tree.flag("isDistinct")
         return AggregateCall(
             name=name,
-            function=f"try_{function.name}" if mode == "TRY" else function.name,
-            args=_counted(args) if function.name == "count" and not distinct else args,
+            function=in_mode(function, mode).name,
+            args=_counted(args) if function is COUNT_ROWS and not distinct else args,
             dtype=_result_type(function, node, args),
             filter=translate(tree.child_at(1), self.scope) if len(tree.children) > 1 else None,
-            distinct=distinct and function.name not in ("min", "max"),
+            distinct=distinct and not function.ignores_duplicates,
             ignore_nulls=node.flag("ignoreNulls", False),
             ansi=mode == "ANSI",
         )
@@ -265,20 +200,11 @@ def _counted(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return tuple(arg for arg in args if not isinstance(arg, Literal) or arg.value is None)
 
 
-def _mode(node: Node) -> str:
-    """What an overflow does; functions without such a field cannot overflow."""
-    modes = [node[key] for key in ("evalContext", "evalMode") if key in node.fields]
-    mode = modes[0] if modes else "ANSI"
-    if mode not in ("ANSI", "LEGACY", "TRY"):
-        raise Declined.because(Code.PLAN_VERSION, f"{node.name} has the unknown evaluation mode {mode!r}", node.name)
-    return str(mode)
-
-
-def _result_type(function: _Function, node: Node, args: tuple[Expr, ...]) -> pa.DataType:
+def _result_type(function: Function, node: Node, args: tuple[Expr, ...]) -> pa.DataType:
     """Spark's type of the result, which Catalyst confirms where it says it."""
     dtype = function.result(args[0].dtype) if args else _LONG
     ordering = args[-1].dtype if args else _LONG
-    if dtype is None or (pa.types.is_null(ordering) and function.name != "count"):
+    if dtype is None or (pa.types.is_null(ordering) and function is not COUNT_ROWS):
         shown = ", ".join(spark_name(arg.dtype) for arg in args)
         raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function.name} of {shown}", node.name)
     if "dataType" in node.fields and arrow_type(node["dataType"]) != dtype:

@@ -16,6 +16,9 @@ import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall
 from sundog.expr.nodes import Arith, ArithOp, Cast, Column, Expr, Literal
+from sundog.functions.counts import COUNT_ROWS
+from sundog.functions.sums.functions import SUM
+from sundog.functions.table import function_of
 
 _LONG = pa.int64()
 _WIDEST = 16  # bits
@@ -42,7 +45,7 @@ def share_sums(calls: Sequence[AggregateCall], tag: str) -> tuple[list[Aggregate
             left.append(call)
             continue
         column, constant = summand
-        count = known(AggregateCall("", "count", (column,), _LONG, call.filter))
+        count = known(AggregateCall("", COUNT_ROWS.name, (column,), _LONG, call.filter))
         more = Arith(ArithOp.MUL, Literal(constant, _LONG), count, _LONG)
         meaning[call.name] = Arith(ArithOp.ADD, known(total), more, _LONG)
     return left, meaning
@@ -50,7 +53,7 @@ def share_sums(calls: Sequence[AggregateCall], tag: str) -> tuple[list[Aggregate
 
 def _summand(call: AggregateCall) -> tuple[Column, int] | None:
     """The column and the constant of `sum(column + constant)`; None for anything else, and where it might overflow."""
-    arg = call.args[0] if call.function == "sum" and not call.distinct else None
+    arg = call.args[0] if function_of(call) is SUM and not call.distinct else None
     if not isinstance(arg, Arith) or arg.op not in (ArithOp.ADD, ArithOp.SUB) or not pa.types.is_integer(arg.dtype):
         return None
     if isinstance(arg.left, Literal) and arg.op is ArithOp.ADD:

@@ -30,34 +30,14 @@ from sundog.front.expressions.literals import internal_value, literal_value
 from sundog.front.expressions.reading import Scope, type_of
 from sundog.front.expressions.translate import translate
 from sundog.front.relation.columns import internal_name
+from sundog.front.shapes.evaluation_mode import evaluation_mode, in_mode
+from sundog.functions.declaration import Function, Order
+from sundog.functions.sums.functions import AVERAGE_OF_UNSCALED
+from sundog.functions.table import function_of, of_catalyst
 from sundog.plan.logical import LogicalPlan, Project, Window
 from sundog.support import Code, Declined, Reason
 from sundog.types import TIMESTAMP, arrow_type, spark_json, spark_name
 
-AGGREGATES = {
-    "Count": "count",
-    "Sum": "sum",
-    "Average": "avg",
-    "Min": "min",
-    "Max": "max",
-    "First": "first",
-    "Last": "last",
-    "VariancePop": "var_pop",
-    "VarianceSamp": "var_samp",
-    "StddevPop": "stddev_pop",
-    "StddevSamp": "stddev_samp",
-}
-PLACES = {
-    "RowNumber": ("row_number", pa.int32()),
-    "Rank": ("rank", pa.int32()),
-    "DenseRank": ("dense_rank", pa.int32()),
-    "NTile": ("ntile", pa.int32()),
-    "PercentRank": ("percent_rank", pa.float64()),
-    "CumeDist": ("cume_dist", pa.float64()),
-}
-SHIFTS = {"Lag": "lag", "Lead": "lead", "NthValue": "nth_value"}
-_STATISTICS = frozenset({"var_pop", "var_samp", "stddev_pop", "stddev_samp"})
-_VALUES = frozenset({"min", "max", "first", "last"})
 _BOUNDS = {
     "UnboundedPreceding": BoundKind.UNBOUNDED_PRECEDING,
     "UnboundedFollowing": BoundKind.UNBOUNDED_FOLLOWING,
@@ -164,7 +144,9 @@ class _Reader:
             call = self._call(average, name)
             unscaled = average.child_at(0).child_at(0).child_at(0).child_at(0)
             argument = translate(unscaled, self.scope)
-            call = replace(call, function="avg_unscaled", args=(argument,), dtype=type_of(tree["dataType"], name))
+            call = replace(
+                call, function=AVERAGE_OF_UNSCALED.name, args=(argument,), dtype=type_of(tree["dataType"], name)
+            )
         if not self.order_by and not _needs_no_order(call):
             raise Declined.because(
                 Code.FRAME, f"{call.function} without ORDER BY depends on the order in which rows are read", "Window"
@@ -174,43 +156,43 @@ class _Reader:
     def _function(self, node: Node, name: str, frame: Frame) -> WindowCall:
         if node.name == "AggregateExpression":
             return self._aggregate(node, name, frame)
-        if node.name in PLACES:
-            function, dtype = PLACES[node.name]
-            args = tuple(translate(arg, self.scope) for arg in node.children) if function == "ntile" else ()
-            return WindowCall(name, function, args, dtype, frame)
-        if node.name in SHIFTS:
-            return self._offset_function(node, name, frame)
-        raise Declined.because(Code.FUNCTION, f"{node.name} is not computed over frames", node.name)
+        function = of_catalyst(node.name)
+        if function is None or not function.over_windows:
+            raise Declined.because(Code.FUNCTION, f"{node.name} is not computed over frames", node.name)
+        if function.ranked is None:
+            return self._offset_function(function, node, name, frame)
+        trees = node.children if function.arguments else ()  # what rank has below it is the order
+        args = tuple(translate(arg, self.scope) for arg in trees)
+        return WindowCall(name, function.name, args, _result_type(function, node, args), frame)
 
-    def _offset_function(self, node: Node, name: str, frame: Frame) -> WindowCall:
+    def _offset_function(self, function: Function, node: Node, name: str, frame: Frame) -> WindowCall:
+        """lag, lead and nth_value: the value, how many rows away, and what if there is no such row."""
         args = [translate(arg, self.scope) for arg in node.children]
-        function = SHIFTS[node.name]
-        if len(args) < 2 or not isinstance(args[1], Literal) or args[1].value is None:
-            raise Declined.because(Code.PLAN_VERSION, f"{function} by what is not a constant", node.name)
+        constant = args[function.constant] if function.constant is not None and len(args) > function.constant else None
+        if not isinstance(constant, Literal) or constant.value is None:
+            raise Declined.because(Code.PLAN_VERSION, f"{function.name} by what is not a constant", node.name)
         if len(args) > 2 and isinstance(args[2], Literal) and args[2].value is None:
             args[2] = Literal(None, args[0].dtype)
         if len(args) > 2 and args[2].dtype != args[0].dtype:
-            raise Declined.because(Code.PLAN_VERSION, f"{function}'s default has another type", node.name)
-        ignore_nulls = node.flag("ignoreNulls")
-        return WindowCall(name, function, tuple(args), args[0].dtype, frame, ignore_nulls=ignore_nulls)
+            raise Declined.because(Code.PLAN_VERSION, f"{function.name}'s default has another type", node.name)
+        dtype, ignore_nulls = _result_type(function, node, args), node.flag("ignoreNulls")
+        return WindowCall(name, function.name, tuple(args), dtype, frame, ignore_nulls=ignore_nulls)
 
     def _aggregate(self, node: Node, name: str, frame: Frame) -> WindowCall:
         inner = node.child_at(0)
-        function = AGGREGATES.get(inner.name)
-        if function is None:
+        function = of_catalyst(inner.name)
+        if function is None or function.framed is None:
             raise Declined.because(Code.FUNCTION, f"{inner.name} is not computed over frames", inner.name)
         if node.flag("isDistinct"):
-            raise Declined.because(Code.FUNCTION, f"{function}(DISTINCT …) over a window", inner.name)
+            raise Declined.because(Code.FUNCTION, f"{function.name}(DISTINCT …) over a window", inner.name)
         if inner.get("nullOnDivideByZero", True) is not True:
-            raise Declined.because(Code.FUNCTION, f"{function} with legacy statistics", inner.name)
+            raise Declined.because(Code.FUNCTION, f"{function.name} with legacy statistics", inner.name)
         args = tuple(translate(arg, self.scope) for arg in inner.children)
         condition = translate(node.child_at(1), self.scope) if len(node.children) > 1 else None
-        mode = inner.get("evalContext", inner.get("evalMode", "ANSI"))
-        if mode not in ("ANSI", "LEGACY", "TRY"):
-            raise Declined.because(Code.PLAN_VERSION, f"{function} has evaluation mode {mode!r}", inner.name)
+        mode = evaluation_mode(inner)
         return WindowCall(
             name,
-            f"try_{function}" if mode == "TRY" else function,
+            in_mode(function, mode).name,
             args,
             _result_type(function, inner, args),
             frame,
@@ -305,28 +287,12 @@ def _narrow_average(tree: Node) -> Node | None:
 def _needs_no_order(call: WindowCall) -> bool:
     whole = call.frame.start.kind is BoundKind.UNBOUNDED_PRECEDING
     whole = whole and call.frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
-    return whole and call.function not in ("first", "last", "nth_value", "lag", "lead")
+    return whole and function_of(call).order is not Order.DECIDES
 
 
-def _result_type(function: str, node: Node, args: Sequence[Expr]) -> pa.DataType:
-    if function == "count":
-        return pa.int64()
-    if function in _STATISTICS:
-        if not all(pa.types.is_float64(arg.dtype) for arg in args):
-            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} of what is not a double", node.name)
-        return pa.float64()
-    if function in _VALUES:
-        if function in ("min", "max") and pa.types.is_null(args[0].dtype):
-            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} of an untyped NULL", node.name)
-        return args[0].dtype
-    source = args[0].dtype
-    if pa.types.is_decimal(source):
-        more, places = (10, 0) if function == "sum" else (4, 4)
-        return pa.decimal128(min(source.precision + more, 38), min(source.scale + places, 38))
-    if pa.types.is_duration(source):
-        return source
-    if pa.types.is_integer(source):
-        return pa.int64() if function == "sum" else pa.float64()
-    if pa.types.is_floating(source):
-        return pa.float64()
-    raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function} of a {spark_name(source)}", node.name)
+def _result_type(function: Function, node: Node, args: Sequence[Expr]) -> pa.DataType:
+    dtype = function.result(args[0].dtype if args else pa.null())
+    if dtype is None:
+        shown = ", ".join(spark_name(arg.dtype) for arg in args)
+        raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function.name} of {shown}", node.name)
+    return dtype

@@ -62,7 +62,7 @@ def _sum(name: str, *, catalyst: str = "", tried_as: str | None = None) -> Funct
         result=sum_type,
         grouped=partial(grouped_sum, forgiving=forgiving),
         framed=partial(framed_sum, average=False, forgiving=forgiving),
-        overflow=Overflow.GIVES_NULL if forgiving else Overflow.BY_MODE,
+        overflow=Overflow.GIVES_NULL if forgiving else Overflow.OF_SUM,
         tried_as=tried_as,
         adds_doubles=_sum_rounds,
         reads_argument_once=not forgiving,
@@ -77,7 +77,7 @@ def _average(name: str, *, catalyst: str = "", tried_as: str | None = None) -> F
         result=average_type,
         grouped=partial(grouped_average, forgiving=forgiving),
         framed=partial(framed_sum, average=True, forgiving=forgiving),
-        overflow=Overflow.GIVES_NULL if forgiving else Overflow.BY_MODE,
+        overflow=Overflow.GIVES_NULL if forgiving else Overflow.OF_AVERAGE,
         tried_as=tried_as,
         adds_doubles=_average_rounds,
     )
@@ -90,6 +90,7 @@ AVERAGE_OF_UNSCALED = Function(
     result=average_type,
     framed=partial(FramedDoubleSum, average=True),
     adds_doubles=_always_rounds,
+    internal=True,
 )
 FUNCTIONS = (
     SUM,
