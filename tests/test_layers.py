@@ -204,6 +204,21 @@ def test_imports_follow_the_layers() -> None:
     assert not found, "\n".join(found)
 
 
+def test_our_decoder_has_one_door() -> None:
+    """Whoever decodes pages asks `OwnDecoder`, which has the switch."""
+    inside = {
+        f"parquet.decode.{name}" for name in ("own_decoder", "chunk_pages", "number_pages", "text_pages", "pages")
+    }
+    found = [
+        f"{name}: {each.name}"
+        for name, path in modules()
+        if name not in inside
+        for each in imports(path.read_text())
+        if is_part_of(each.name.removeprefix("sundog."), inside - {"parquet.decode.own_decoder"})
+    ]
+    assert found == []
+
+
 def test_every_folder_has_a_layer_or_stands_above_all() -> None:
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders - {"actions", "benchmarks", "commands"} <= set(LAYERS)

@@ -25,8 +25,7 @@ from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.steps import WindowSteps
-from sundog.parquet.decode.number_pages import read_numbers
-from sundog.parquet.decode.text_pages import read_text
+from sundog.parquet.decode.own_decoder import OwnDecoder
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import parsed
 from sundog.runtime.driver import DriverRuntime
@@ -70,9 +69,10 @@ def _decode() -> None:
         footer = parsed(source, "", (source.size(),))
         fields = list(enumerate(_rows().schema))
         columns = [ColumnSource(field.name, field.type, leaf, Reading.AS_IS) for leaf, field in fields]
-        read_numbers(source, footer, [0], columns)
-        for leaf, field in fields:
-            read_text(source, footer, 0, leaf, field.type)
+        decoder = OwnDecoder(source, footer, switched_on=True)
+        decoder.numbers([0], columns)
+        for column in columns:
+            decoder.text(0, column)
 
 
 def _flow() -> tuple[Flow, DriverRuntime]:

@@ -16,14 +16,16 @@ import pytest
 
 from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, STRUCT
 from sundog.metrics import Metrics
+from sundog.parquet.decode import page_headers
 from sundog.parquet.decode import reader as reader_module
 from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual
 from sundog.parquet.decode.late import RowPicker
 from sundog.parquet.decode.number_pages import read_numbers
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_layout import FileLayout
-from sundog.parquet.meta.file_metadata import Broken, parse_footer
+from sundog.parquet.meta.file_metadata import parse_footer
 from sundog.parquet.meta.file_schema import resolve_columns
+from sundog.parquet.meta.struct_table import Broken
 from sundog.parquet.meta.thrift import Struct, read_struct, write_struct
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import ReadOptions
@@ -289,12 +291,8 @@ def test_one_switch_decides_who_decodes(tmp_path, monkeypatch, decoder):
         raise Unusual
 
     monkeypatch.setattr(StoredChunk, "__init__", refuse)
-    for module, name in (("chunk_pages", "read_page_header"), ("pages", "read_page_header")):
-        original = getattr(__import__(f"sundog.parquet.decode.{module}", fromlist=[module]), name)
-        monkeypatch.setattr(
-            f"sundog.parquet.decode.{module}.{name}",
-            lambda *given, original=original: asked.append(given) or original(*given),
-        )
+    original = page_headers.read_page_header
+    monkeypatch.setattr(page_headers, "read_page_header", lambda *given: asked.append(given) or original(*given))
     described = relation([path], table.schema, decoder=decoder)
     layout = FileLayout.of(described, described.files[0], footer_of(path))
     with FileReader(layout, described, Metrics(), frozenset({"s"})) as reader:

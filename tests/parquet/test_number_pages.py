@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.metrics import Metrics
-from sundog.parquet.decode import reader as reader_module
+from sundog.parquet.decode import own_decoder
 from sundog.parquet.decode.number_pages import read_numbers
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_schema import ColumnSource, FileSchemaProblem, resolve_columns
@@ -233,7 +233,7 @@ def test_the_reader_uses_it(tmp_path, monkeypatch):
     path = write_file(tmp_path / "a.parquet", [pa.table({"n": pa.array(range(100))})])
     files = relation([path], pa.schema([("n", pa.int64())]))
     asked = []
-    monkeypatch.setattr(reader_module, "read_numbers", lambda *given: asked.append(given) or read_numbers(*given))
+    monkeypatch.setattr(own_decoder, "read_numbers", lambda *given: asked.append(given) or read_numbers(*given))
     with FileReader.open(files, files.files[0], Metrics()) as opened:
         assert opened.read([0], ["n"])[0].to_pylist() == list(range(100))
     assert len(asked) == 1

@@ -144,7 +144,7 @@ def _pick(relation: Relation, layout: FileLayout, name: str, group: int) -> None
         wanted = np.unique(np.array([0, rows // 3, rows - 1]))
         _check(picker.take(group, [name], wanted)[0], len(wanted))
         for source in layout.stored([name]):  # pages are small here: no rows are few enough by themselves
-            pages = picker._pages.page_map(group, source.leaf)
+            pages = reader.own.page_map(group, source.leaf)
             if pages is not None:
                 _check(picker._from_pages(group, source, pages, wanted), len(wanted))
 

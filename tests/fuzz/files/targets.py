@@ -17,8 +17,10 @@ from sundog.kernels.snappy import SLACK, unpack_snappy
 from sundog.parquet.decode import number_pages, text_pages
 from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, decompressed
 from sundog.parquet.decode.page_headers import UnknownPage, read_page_header
-from sundog.parquet.meta.file_metadata import MAGIC, Broken, parse_footer
+from sundog.parquet.meta.chunk_table import MAGIC
+from sundog.parquet.meta.file_metadata import parse_footer
 from sundog.parquet.meta.footer import Footer, _check_agreement
+from sundog.parquet.meta.struct_table import Broken
 from sundog.parquet.meta.thrift import ThriftError, read_struct, write_struct
 from tests.fuzz.files.checked_memory import MEMORY
 

@@ -1,4 +1,4 @@
-"""The pages of a column chunk, for who decodes them himself.
+"""The pages of a column chunk as a table, for our own decoders.
 
     chunk:   [dictionary][page of codes][page of codes][plain page] ...
 
@@ -6,8 +6,8 @@
 taken here is left to Arrow as well, which decodes or refuses it as always: other encodings and codecs than the ones that
 Spark and Arrow write, nested columns, and any page that does not add up. Nothing is read outside of the chunk's bytes.
 
-Parquet keeps no list of a chunk's pages: each has a header before it, which says how long it is. Headers are read once and
-then known; not with the footer, which keeps what it knows as long as it lives, but for as many chunks as take 16 MB or so.
+Headers are read once (`page_headers.py`) and then known; not with the footer, which keeps what it knows as long as it
+lives, but for as many chunks as take 16 MB or so.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sundog.parquet.decode.page_headers import (
     RLE,
     PageHeader,
     UnknownPage,
-    read_page_header,
+    pages_in_memory,
 )
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.meta.thrift import ThriftError
@@ -50,7 +50,6 @@ _BIT_PACKED = 4
 _ENCODINGS = sum(1 << each for each in (PLAIN, *DICTIONARY_ENCODINGS, RLE, _BIT_PACKED))  # of values, and of levels
 # The most that a byte can stand for: in Snappy three bytes repeat 64, in Deflate two bits repeat 258. Zstandard has no such limit.
 _MOST_PER_BYTE = {"SNAPPY": 22, "GZIP": 1032}
-_MOST_PAGES = 1 << 20
 _NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
 _KNOWN_CHUNKS = 1 << 14  # of about 1 kB each
 
@@ -133,23 +132,17 @@ class StoredChunk:
     def _find(self, data: memoryview) -> Table:
         """All pages. The sums are of Python's numbers, which do not wrap: a kernel trusts them."""
         found = [_NO_DICTIONARY]
-        at = to = rows = 0
-        while at < len(data):
-            header, body = read_page_header(data, at)
-            at = body + header.packed
-            if at > len(data) or len(found) == _MOST_PAGES:
-                raise Unusual
+        to = rows = 0
+        for header, _, body, _ in pages_in_memory(data):
             page = self._page(header, body)
             if page[UNPACKED_AT] != AS_STORED:
                 page[UNPACKED_AT] = to
                 to += page[UNPACKED]
-            if header.kind != DICTIONARY_PAGE:
-                found.append(page)
-                rows += page[ROWS]
-            elif len(found) == 1 and found[0] is _NO_DICTIONARY:
+            if header.kind == DICTIONARY_PAGE:
                 found[0] = page
             else:
-                raise Unusual
+                found.append(page)
+                rows += page[ROWS]
         if rows != self.rows or to > self._most:
             raise Unusual
         return np.array(found, np.int64)

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.parquet.decode.pages import PageMap, PageReader
+from sundog.parquet.decode.page_map import PageMap
 from sundog.parquet.decode.reader import FileReader, check_decoded
 from sundog.parquet.meta.file_schema import ColumnSource, to_query_type
 from sundog.parquet.paths import is_local
@@ -43,7 +43,6 @@ class RowPicker:
     def __init__(self, reader: FileReader) -> None:
         self._reader = reader
         self._layout = reader.layout
-        self._pages = PageReader(reader.source, reader.layout.footer)
 
     def take(self, row_group: int, names: Sequence[str], rows: Rows) -> list[pa.Array]:
         """The columns of the given rows (ascending numbers within the row group)."""
@@ -61,13 +60,11 @@ class RowPicker:
 
     def _worthwhile_pages(self, row_group: int, source: ColumnSource, rows: Rows) -> PageMap | None:
         """Where the pages are, if only some of them hold the rows."""
-        if not self._reader.decodes_pages:
-            return None
         total = int(self._layout.footer.row_counts[row_group])
         touched = len(np.unique(rows // _USUAL_PAGE_ROWS))
         if not is_local(self._layout.file.path) or touched > _ROWS_SHARE * total / _USUAL_PAGE_ROWS:
             return None
-        pages = self._pages.page_map(row_group, source.leaf)
+        pages = self._reader.own.page_map(row_group, source.leaf)
         if pages is None:
             return None
         size, _ = self._layout.footer.chunk_size(row_group, source.leaf)
@@ -78,7 +75,9 @@ class RowPicker:
         size = pages.bytes_of(pages.pages_of(rows))
         self._reader.metrics.add("bytes_scanned", size)
         self._reader.metrics.add("bytes_decoded", size * decoded // max(stored, 1))
-        decoded = self._guarded(lambda: self._pages.decode(row_group, source.leaf, pages, rows, is_text(source.dtype)))
+        decoded = self._guarded(
+            lambda: self._reader.own.decode_pages(row_group, source.leaf, pages, rows, is_text(source.dtype))
+        )
         check_decoded(decoded, pages.rows_of(pages.pages_of(rows)), self._layout.file.path)
         picked = decoded.column(0).take(pa.array(pages.moved(rows)))
         return to_query_type(picked, source, self._layout.file.path)

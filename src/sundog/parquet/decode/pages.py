@@ -16,7 +16,7 @@ the chunk's dictionary; making and opening the small file costs 0.2-0.3 ms. `lat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -27,54 +27,18 @@ from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, STRUCT
 from sundog.parquet.decode.page_headers import (
     DICTIONARY_ENCODINGS,
     DICTIONARY_PAGE,
-    PageHeader,
+    PLAIN,
+    PlacedPage,
     UnknownPage,
-    read_page_header,
+    pages_in_file,
 )
-from sundog.parquet.meta.file_metadata import CODECS
+from sundog.parquet.decode.page_map import PageMap
+from sundog.parquet.meta.chunk_table import CODECS, MAGIC
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.meta.thrift import Struct, ThriftError, write_struct
+from sundog.parquet.meta.thrift_fields import ChunkFields, ChunkMetadataFields, FileFields, RowGroupFields, SchemaFields
 
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD")
-_HEADER_BYTES = 512
-_LARGEST_HEADER = 1 << 20
-
-
-@dataclass(frozen=True)
-class PageMap:
-    """Where the pages of a column chunk are. Page i has rows first_rows[i] up to first_rows[i + 1]."""
-
-    dictionary: tuple[int, int] | None  # offset and length, header included
-    offsets: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    first_rows: npt.NDArray[np.int64]
-    uses_dictionary: npt.NDArray[np.bool_]  # a writer may give up on its dictionary in the middle of a chunk
-
-    def dictionary_for(self, pages: npt.NDArray[np.int64]) -> tuple[int, int] | None:
-        """The dictionary page, if one of these pages refers to it."""
-        return self.dictionary if bool(self.uses_dictionary[pages].any()) else None
-
-    def pages_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The pages that hold the (ascending) rows."""
-        return np.unique(np.searchsorted(self.first_rows, rows, side="right") - 1)
-
-    def rows_of(self, pages: npt.NDArray[np.int64]) -> int:
-        return int(np.diff(self.first_rows)[pages].sum())
-
-    def moved(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where the (ascending) rows are if their pages are all there is."""
-        kept = np.zeros(len(self.lengths), np.int64)
-        chosen = self.pages_of(rows)
-        kept[chosen] = np.diff(self.first_rows)[chosen]
-        first = np.cumsum(kept) - kept
-        page = np.searchsorted(self.first_rows, rows, side="right") - 1
-        found: npt.NDArray[np.int64] = rows - self.first_rows[page] + first[page]
-        return found
-
-    def bytes_of(self, pages: npt.NDArray[np.int64]) -> int:
-        """What must be read and decoded for these pages."""
-        dictionary = self.dictionary_for(pages)
-        return int(self.lengths[pages].sum()) + (dictionary[1] if dictionary else 0)
 
 
 class PageReader:
@@ -96,7 +60,13 @@ class PageReader:
         chunk = self._footer.chunk(row_group, leaf)
         if chunk.codec not in _CODECS:
             return None
-        offset, end = chunk.start, chunk.start + chunk.compressed
+        try:
+            return self._map(pages_in_file(self._source, chunk.start, chunk.compressed), row_group, chunk.start)
+        except (ThriftError, UnknownPage):
+            return None
+
+    def _map(self, pages: Iterator[PlacedPage], row_group: int, chunk_start: int) -> PageMap | None:
+        """No header is read behind the last row."""
         dictionary: tuple[int, int] | None = None
         offsets: list[int] = []
         lengths: list[int] = []
@@ -104,38 +74,21 @@ class PageReader:
         uses_dictionary: list[bool] = []
         rows = int(self._footer.row_counts[row_group])
         while first_rows[-1] < rows:
-            header, length = self._header(offset)
-            if header is None or offset + length > end or not header.is_flat:
+            page = next(pages, None)
+            if page is None or not page.header.is_flat:
                 return None
-            if header.kind != DICTIONARY_PAGE:
-                offsets.append(offset)
-                lengths.append(length)
-                first_rows.append(first_rows[-1] + header.values)
-                uses_dictionary.append(header.encoding in DICTIONARY_ENCODINGS)
-            elif dictionary is None and not offsets:
-                dictionary = (offset, length)
-            else:
-                return None
-            offset += length
+            if page.header.kind == DICTIONARY_PAGE:
+                dictionary = (chunk_start + page.start, page.end - page.start)
+                continue
+            offsets.append(chunk_start + page.start)
+            lengths.append(page.end - page.start)
+            first_rows.append(first_rows[-1] + page.header.values)
+            uses_dictionary.append(page.header.encoding in DICTIONARY_ENCODINGS)
         if first_rows[-1] != rows:
             return None
         return PageMap(
             dictionary, np.array(offsets), np.array(lengths), np.array(first_rows), np.array(uses_dictionary)
         )
-
-    def _header(self, offset: int) -> tuple[PageHeader | None, int]:
-        """A page header and the length of the whole page. A header with long statistics is read again, larger."""
-        size = _HEADER_BYTES
-        while size <= _LARGEST_HEADER:
-            try:
-                header, length = read_page_header(self._source.read_at(size, offset))
-            except ThriftError:
-                size *= 8
-            except UnknownPage:
-                break
-            else:
-                return header, length + header.packed
-        return None, 0
 
     def decode(
         self, row_group: int, leaf: int, pages: PageMap, rows: npt.NDArray[np.int64], as_dictionary: bool = False
@@ -153,7 +106,7 @@ class PageReader:
 
     def _file_of(self, row_group: int, leaf: int, pages: PageMap, chosen: npt.NDArray[np.int64]) -> bytes:
         chunk = self._footer.chunk(row_group, leaf)
-        parts = [b"PAR1"]
+        parts = [MAGIC]
         dictionary = pages.dictionary_for(chosen)
         if dictionary is not None:
             parts.append(self._source.read_at(dictionary[1], dictionary[0]))
@@ -163,29 +116,33 @@ class PageReader:
             length = int(pages.offsets[last] + pages.lengths[last] - pages.offsets[first])
             parts.append(self._source.read_at(length, int(pages.offsets[first])))
         rows = pages.rows_of(chosen)
-        size = sum(map(len, parts)) - 4
+        size = sum(map(len, parts)) - len(MAGIC)
         element = self._footer.values.element(leaf)
         metadata: Struct = {
-            1: (I32, self._footer.values.leaves[leaf].physical_type),
-            2: (LIST, (I32, [0])),
-            3: (LIST, (BINARY, [element[4][1]])),
-            4: (I32, CODECS.index(chunk.codec)),
-            5: (I64, rows),
-            6: (I64, size),
-            7: (I64, size),
-            9: (I64, first_data),
+            ChunkMetadataFields.TYPE: (I32, self._footer.values.leaves[leaf].physical_type),
+            ChunkMetadataFields.ENCODINGS: (LIST, (I32, [PLAIN])),
+            ChunkMetadataFields.PATH: (LIST, (BINARY, [element[SchemaFields.NAME][1]])),
+            ChunkMetadataFields.CODEC: (I32, CODECS.index(chunk.codec)),
+            ChunkMetadataFields.NUM_VALUES: (I64, rows),
+            ChunkMetadataFields.UNCOMPRESSED_BYTES: (I64, size),
+            ChunkMetadataFields.COMPRESSED_BYTES: (I64, size),
+            ChunkMetadataFields.DATA_PAGE_OFFSET: (I64, first_data),
         }
         if dictionary is not None:
-            metadata[11] = (I64, 4)
-        column: Struct = {2: (I64, 4), 3: (STRUCT, metadata)}
-        group: Struct = {1: (LIST, (STRUCT, [column])), 2: (I64, size), 3: (I64, rows)}
-        root: Struct = {4: (BINARY, b"schema"), 5: (I32, 1)}
+            metadata[ChunkMetadataFields.DICTIONARY_PAGE_OFFSET] = (I64, len(MAGIC))
+        column: Struct = {ChunkFields.FILE_OFFSET: (I64, len(MAGIC)), ChunkFields.METADATA: (STRUCT, metadata)}
+        group: Struct = {
+            RowGroupFields.COLUMNS: (LIST, (STRUCT, [column])),
+            RowGroupFields.TOTAL_BYTES: (I64, size),
+            RowGroupFields.NUM_ROWS: (I64, rows),
+        }
+        root: Struct = {SchemaFields.NAME: (BINARY, b"schema"), SchemaFields.NUM_CHILDREN: (I32, 1)}
         footer = write_struct(
             {
-                1: (I32, 2),
-                2: (LIST, (STRUCT, [root, element])),
-                3: (I64, rows),
-                4: (LIST, (STRUCT, [group])),
+                FileFields.VERSION: (I32, 2),
+                FileFields.SCHEMA: (LIST, (STRUCT, [root, element])),
+                FileFields.NUM_ROWS: (I64, rows),
+                FileFields.ROW_GROUPS: (LIST, (STRUCT, [group])),
             }
         )
-        return b"".join([*parts, footer, len(footer).to_bytes(4, "little"), b"PAR1"])
+        return b"".join([*parts, footer, len(footer).to_bytes(4, "little"), MAGIC])

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sundog.metrics import Metrics
-from sundog.parquet.decode.number_pages import read_numbers
-from sundog.parquet.decode.text_pages import read_text
+from sundog.parquet.decode.own_decoder import OwnDecoder
 from sundog.parquet.filesystem import open_file
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.file_schema import ColumnSource, converted, to_query_type
@@ -42,10 +41,10 @@ class FileReader:
         """`as_stored` names string columns that `read` may give as dictionary or string_view arrays."""
         self.layout = layout
         self.metrics = metrics
-        self.decodes_pages = relation.options.decoder == "own"  # else Arrow decodes everything
         self._as_stored = as_stored
         self._decoders: dict[tuple[int, ...], Any] = {}
         self.source = open_file(layout.file.path, relation.filesystem)
+        self.own = OwnDecoder(self.source, layout.footer, relation.options.decoder == "own")
         try:
             if stamp_of(layout.file) != layout.footer.stamp:
                 raise FileProblem(ProblemKind.CHANGED, layout.file.path)
@@ -95,9 +94,7 @@ class FileReader:
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
         as_stored = self._as_stored if as_stored is None else as_stored
-        found = (
-            self._numbers(row_groups, stored) | self._texts(row_groups, stored, as_stored) if self.decodes_pages else {}
-        )
+        found = self._numbers(row_groups, stored) | self._texts(row_groups, stored, as_stored)
         others = [source for source in stored if source.name not in found]
         if others:
             found |= self._decode(row_groups, others, as_stored)
@@ -109,7 +106,7 @@ class FileReader:
 
     def _numbers(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
         """The columns of numbers, as far as their pages are of the usual kind."""
-        arrays = read_numbers(self.source, self.layout.footer, row_groups, stored)
+        arrays = self.own.numbers(row_groups, stored)
         return {
             source.name: converted(arrays[source.name], source, self.layout.file.path)
             for source in stored
@@ -123,7 +120,7 @@ class FileReader:
         if len(row_groups) != 1:
             return {}
         found = {
-            source.name: read_text(self.source, self.layout.footer, row_groups[0], source.leaf, source.dtype)
+            source.name: self.own.text(row_groups[0], source)
             for source in stored
             if source.name in as_stored and self.layout.is_text(source)
         }

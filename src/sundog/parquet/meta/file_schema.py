@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.parquet.meta.file_metadata import CODECS
+from sundog.parquet.meta.chunk_table import CODECS
 from sundog.parquet.meta.file_statistics import LeafColumn
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.problems import FileSchemaProblem, TooLargeForOneArray

@@ -28,18 +28,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sundog.parquet.filesystem import open_file
-from sundog.parquet.meta.file_metadata import (
-    CODECS,
-    MAGIC,
-    PHYSICAL_TYPES,
-    TAIL_BYTES,
-    Broken,
-    Encrypted,
-    FileMetadata,
-    footer_length,
-    parse_footer,
-)
+from sundog.parquet.meta.chunk_table import CODECS, MAGIC
+from sundog.parquet.meta.file_metadata import PHYSICAL_TYPES, TAIL_BYTES, FileMetadata, footer_length, parse_footer
 from sundog.parquet.meta.file_statistics import LeafColumn, RawStatistics, trusted_statistics
+from sundog.parquet.meta.struct_table import Broken, Encrypted
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.relation import DataFile, Relation

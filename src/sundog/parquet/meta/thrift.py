@@ -2,7 +2,7 @@
 
 For page headers and single elements of a schema; footers, which are larger, are read by `kernels/thrift_values.py`. A
 struct is a dict from field number to `(type, value)`; nested structs are dicts again, lists are `(type, items)`. Nothing
-is named here: the field numbers are those of parquet.thrift, and `page_headers.py` knows the few it uses. No bytes make it
+is named here: the field numbers are those of `thrift_fields.py`. No bytes make it
 read outside of them, recurse deeper than `_DEEPEST`, or build a number of more than 64 bits.
 """
 

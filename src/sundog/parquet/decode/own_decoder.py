@@ -1,0 +1,55 @@
+"""The only door to sundog's own decoding of pages, with its switch (`spark.sundog.decoder`).
+
+| asked for | taken here | otherwise |
+|---|---|---|
+| columns of numbers of whole row groups | `number_pages.py` | Arrow decodes the column |
+| a string column of a row group, as it is stored | `text_pages.py` | Arrow decodes the column |
+| a few rows of a column chunk | `pages.py`: the pages are chosen here, and decoded by Arrow | Arrow decodes the chunk |
+
+Switched off, nothing is taken: no page header is read here, and no kernel sees a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.parquet.decode.number_pages import read_numbers
+from sundog.parquet.decode.page_map import PageMap
+from sundog.parquet.decode.pages import PageReader
+from sundog.parquet.decode.text_pages import read_text
+from sundog.parquet.meta.file_schema import ColumnSource
+from sundog.parquet.meta.footer import Footer
+
+
+class OwnDecoder:
+    """Our decoding of one open file. Not shared between threads."""
+
+    def __init__(self, source: pa.NativeFile, footer: Footer, switched_on: bool) -> None:
+        self._source = source
+        self._footer = footer
+        self._switched_on = switched_on
+        self._pages = PageReader(source, footer)
+
+    def numbers(self, row_groups: Sequence[int], columns: list[ColumnSource]) -> dict[str, pa.Array]:
+        """Those of the columns that are taken, each in the query's type or in the one that it is stored in."""
+        return read_numbers(self._source, self._footer, row_groups, columns) if self._switched_on else {}
+
+    def text(self, row_group: int, column: ColumnSource) -> pa.Array | None:
+        """A string column as string_view, or as a dictionary of such."""
+        if not self._switched_on:
+            return None
+        return read_text(self._source, self._footer, row_group, column.leaf, column.dtype)
+
+    def page_map(self, row_group: int, leaf: int) -> PageMap | None:
+        """Where the pages of a chunk of a local file are."""
+        return self._pages.page_map(row_group, leaf) if self._switched_on else None
+
+    def decode_pages(
+        self, row_group: int, leaf: int, pages: PageMap, rows: npt.NDArray[np.int64], as_dictionary: bool
+    ) -> pa.Table:
+        """The pages of the (ascending) rows. `as_dictionary` spares copying strings."""
+        return self._pages.decode(row_group, leaf, pages, rows, as_dictionary)
