@@ -72,5 +72,5 @@ def test_pickles_are_loaded_where_security_md_says_and_nowhere_else() -> None:
             if name == "pickle.loads":
                 loading.add(str(path.relative_to(SOURCE)))
     listed = (SOURCE.parent.parent / "SECURITY.md").read_text().partition("## Every place that unpickles")[2]
-    assert loading == {"kernels/code_cache.py", "runtime/spark.py", "operators/window/ranges/carry.py"}
+    assert loading == {"kernels/cache/code_cache.py", "runtime/spark.py", "operators/window/ranges/carry.py"}
     assert all(f"`{path}`" in listed for path in loading)

@@ -20,7 +20,7 @@ from typing import Any
 from sundog.config import OPTIONS
 from sundog.errors import EnvironmentProblem
 from sundog.java import default_driver_memory, ensure_java, major_version, session
-from sundog.kernels.user_cache import user_cache
+from sundog.kernels.cache.user_cache import user_cache
 from sundog.machine import usable_cores, usable_memory_bytes
 from sundog.versions import VERSIONS, short_name
 from sundog.versions.tested import environments

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sundog.errors import EnvironmentProblem
-from sundog.kernels.private_files import make_folders_inside, publish_private, read_private
-from sundog.kernels.user_cache import user_cache
+from sundog.kernels.cache.private_files import make_folders_inside, publish_private, read_private
+from sundog.kernels.cache.user_cache import user_cache
 from sundog.machine import usable_memory_bytes
 from sundog.versions import NEWEST, SparkVersion, installed_version
 

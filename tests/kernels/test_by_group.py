@@ -8,9 +8,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from sundog.kernels import by_group
-from sundog.kernels.by_group_decimals import divide_decimals, sum_decimals_by_group
-from sundog.kernels.by_group_moments import merge_comoments_by_group, merge_moments_by_group
+from sundog.kernels.groups import by_group
+from sundog.kernels.groups.by_group_decimals import divide_decimals, sum_decimals_by_group
+from sundog.kernels.groups.by_group_moments import merge_comoments_by_group, merge_moments_by_group
 
 NO_MASK = np.zeros(0, np.uint8)
 RANDOM = np.random.default_rng(7)

@@ -19,7 +19,7 @@ import pytest
 from numba.core.errors import TypingError
 
 import sundog.kernels
-from sundog.kernels.code_cache import code_folder
+from sundog.kernels.cache.code_cache import code_folder
 from sundog.kernels.compile import kernel, register_warmup, warm_up
 
 LOOPS = """
@@ -183,8 +183,9 @@ def zipped(path: Path, factor: int) -> Path:
     helper, loop = LOOPS.format(factor=factor).split("@kernel\n")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("sundog/__init__.py", "")
-        for module in Path(sundog.kernels.__path__[0]).glob("*.py"):
-            archive.write(module, f"sundog/kernels/{module.name}")
+        package = Path(sundog.kernels.__path__[0])
+        for module in package.rglob("*.py"):
+            archive.write(module, f"sundog/kernels/{module.relative_to(package).as_posix()}")
         archive.writestr("sundog/kernels/helper.py", helper)
         imports = "from sundog.kernels.compile import kernel\nfrom sundog.kernels.helper import twice\n"
         archive.writestr("sundog/kernels/loops.py", f"{imports}\n@kernel\n{loop}")

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.frames import (
+from sundog.kernels.windows.frames import (
     rows_at_distance,
     segment_bounds,
     starts_at_bound,

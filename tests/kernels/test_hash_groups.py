@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
+from sundog.kernels.groups.hash_groups import assign_partitions, group_rows, hash_rows
 
 NO_BLOCKS = np.zeros(0, np.int64)
 NO_HASHES = np.zeros(0, np.uint64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sundog.kernels.partition import get_pair, get_word, put_pair, put_word, scatter, scatter_rows
+from sundog.kernels.groups.partition import get_pair, get_word, put_pair, put_word, scatter, scatter_rows
 
 NO_MASK = np.zeros(0, np.uint8)
 

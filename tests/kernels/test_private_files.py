@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from sundog import java
-from sundog.kernels import code_cache
+from sundog.kernels.cache import code_cache
+from sundog.kernels.cache.private_files import NotPrivate, make_folders_inside, publish_private, read_private
 from sundog.kernels.compile import kernel
-from sundog.kernels.private_files import NotPrivate, make_folders_inside, publish_private, read_private
 from sundog.operators.context import TaskContext, remove_abandoned_scratch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
@@ -45,7 +45,7 @@ def entry(root: Path) -> Path:
 def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if all that this process made belonged to somebody else."""
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    monkeypatch.setattr("sundog.kernels.private_files._ROOT", 4712)
+    monkeypatch.setattr("sundog.kernels.cache.private_files._ROOT", 4712)
 
 
 def test_what_is_made_is_closed_to_others_and_can_be_read(root: Path, entry: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.ranks import dense_ranks, ranks, row_numbers, rows_up_to_peers, tiles
+from sundog.kernels.windows.ranks import dense_ranks, ranks, row_numbers, rows_up_to_peers, tiles
 from tests.kernels.frame_cases import segment_of, segment_offsets
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.routing import group_borrowed, group_owned, owners_of, widen_to_needs
+from sundog.kernels.windows.routing import group_borrowed, group_owned, owners_of, widen_to_needs
 
 
 @settings(max_examples=80, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.sliding import (
+from sundog.kernels.windows.sliding import (
     checked_sums,
     compensated_sums,
     frame_magnitudes,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.parquet_values import BROKEN
-from sundog.kernels.snappy import SLACK, unpack_snappy
+from sundog.kernels.pages.parquet_values import BROKEN
+from sundog.kernels.pages.snappy import SLACK, unpack_snappy
 
 CODEC = pa.Codec("snappy")
 GUARD = 0xA5

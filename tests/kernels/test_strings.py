@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.hash_groups import PLAIN, STRING_TAIL, group_rows, hash_rows
+from sundog.kernels.groups.hash_groups import PLAIN, STRING_TAIL, group_rows, hash_rows
 from sundog.kernels.strings import (
     WRITE_SLACK,
     less_view,

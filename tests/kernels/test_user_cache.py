@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sundog.kernels.user_cache import user_cache
+from sundog.kernels.cache.user_cache import user_cache
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can act as another user")
@@ -125,7 +125,9 @@ def test_named_folder_of_root_is_read_by_all_and_written_by_nobody_else(tmp_path
     folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to other users
     try:
         folder.chmod(0o755)
-        found = as_nobody("from sundog.kernels.user_cache import user_cache as u; print(u())", SUNDOG_CACHE_DIR=folder)
+        found = as_nobody(
+            "from sundog.kernels.cache.user_cache import user_cache as u; print(u())", SUNDOG_CACHE_DIR=folder
+        )
         assert found.startswith(f"UserCache(path=PosixPath('{folder}'), writable=False")
     finally:
         folder.rmdir()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.wide_sums import wide_frame_totals, wide_quotients, wide_totals
+from sundog.kernels.windows.wide_sums import wide_frame_totals, wide_quotients, wide_totals
 from tests.kernels.frame_cases import frames
 
 NUMBERS = st.one_of(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.word_sort import gather, order_of
+from sundog.kernels.windows.word_sort import gather, order_of
 
 LOW, HIGH = -(2**63), 2**63 - 1
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, STRUCT
+from sundog.kernels.pages.thrift_values import BINARY, I32, I64, LIST, STRUCT
 from sundog.metrics import Metrics
 from sundog.parquet.decode import page_headers
 from sundog.parquet.decode import reader as reader_module

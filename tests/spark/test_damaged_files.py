@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
-from sundog.kernels.thrift_values import I32
+from sundog.kernels.pages.thrift_values import I32
 from sundog.operators.scan.scan import ScanTask
 from sundog.parquet.decode.chunk_pages import StoredChunk
 from tests.fuzz.files.structure_damage import put_together, take_apart

@@ -24,7 +24,7 @@ import pyarrow as pa
 from sundog.columns.blocks import addresses
 from sundog.columns.vectors import NO_MASK, Blocks, Bytes, Ints, Vector, nulls, storage
 from sundog.expr.floats import canonical_floats
-from sundog.kernels.hash_groups import (
+from sundog.kernels.groups.hash_groups import (
     PLAIN,
     STRING_TAIL,
     finish_hashes,
@@ -33,7 +33,7 @@ from sundog.kernels.hash_groups import (
     fold_words,
     hash_views,
 )
-from sundog.kernels.partition import get_pair, get_word, put_pair, put_word, scatter_pair, scatter_word
+from sundog.kernels.groups.partition import get_pair, get_word, put_pair, put_word, scatter_pair, scatter_word
 from sundog.types import is_text
 
 Hashes = npt.NDArray[np.uint64]

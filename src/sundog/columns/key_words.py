@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sundog.columns.blocks import addresses, shared_blocks
 from sundog.columns.key_layout import Hashes, KeyLayout, Targets, has_nulls
 from sundog.columns.vectors import Blocks, Ints, Vector
-from sundog.kernels.hash_groups import assign_partitions, group_rows, hash_rows
+from sundog.kernels.groups.hash_groups import assign_partitions, group_rows, hash_rows
 from sundog.types import is_text
 
 

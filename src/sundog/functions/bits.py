@@ -8,7 +8,7 @@ from sundog.columns.vectors import Bytes, Vector
 from sundog.expr.calls import AggregateCall
 from sundog.functions.declaration import Function, same_integer
 from sundog.functions.grouped import Groups, OneValue, grown
-from sundog.kernels.by_group import BIT_AND, BIT_OR, BIT_XOR, combine_bits_by_group
+from sundog.kernels.groups.by_group import BIT_AND, BIT_OR, BIT_XOR, combine_bits_by_group
 
 
 class GroupedBits(OneValue):

@@ -17,7 +17,7 @@ from sundog.expr.calls import AggregateCall
 from sundog.functions.declaration import ANY_NUMBER, Function, Nulls, always
 from sundog.functions.framed import Elements, Inputs, MergeableFunction, Positions, as_counts, frame_counts
 from sundog.functions.grouped import COUNT, Accumulator, Groups, counted, grown, mask_of
-from sundog.kernels.by_group import add_counts_by_group, count_by_group
+from sundog.kernels.groups.by_group import add_counts_by_group, count_by_group
 
 _FEW = 4  # rows a group, so that adding up groups costs less than going through the rows again
 

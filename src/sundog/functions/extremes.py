@@ -31,8 +31,8 @@ from sundog.functions.framed import (
 )
 from sundog.functions.grouped import Accumulator, Groups, OneValue, counted, grown
 from sundog.functions.winning_rows import Rows, WinningRow, extreme_rows
-from sundog.kernels.by_group import extreme_floats_by_group, extreme_ints_by_group
-from sundog.kernels.sliding import sliding_max, sliding_min
+from sundog.kernels.groups.by_group import extreme_floats_by_group, extreme_ints_by_group
+from sundog.kernels.windows.sliding import sliding_max, sliding_min
 from sundog.types import is_text
 
 

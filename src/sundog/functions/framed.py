@@ -24,7 +24,7 @@ from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, both_valid, validity_of
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Literal
-from sundog.kernels.sliding import frame_totals, frame_widths, frames_with_rows, running_totals
+from sundog.kernels.windows.sliding import frame_totals, frame_widths, frames_with_rows, running_totals
 
 Positions = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from sundog.columns.vectors import NO_MASK, Bytes, Ints, Vector, both, storage
 from sundog.expr.calls import AggregateCall
-from sundog.kernels.by_group import count_by_group, mark_groups
+from sundog.kernels.groups.by_group import count_by_group, mark_groups
 
 COUNT = pa.int64()
 FLAG = pa.bool_()

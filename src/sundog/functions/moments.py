@@ -1,7 +1,7 @@
 """var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp and corr: sets merged without cancellation.
 
 Every state is the summary of a set (count, means, moments), a row is a set of one, and there is one way to put sets
-together (`kernels/by_group_moments.py`, `kernels/sliding.py`), never by sums of squares: var_pop of {7000000000005,
+together (`kernels/groups/by_group_moments.py`, `kernels/windows/sliding.py`), never by sums of squares: var_pop of {7000000000005,
 7000000000007} is 1.0 exactly. As in Spark, an empty set gives NULL, the sample functions give NULL for one row, corr gives
 NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance with infinities Spark
 gives NaN or an infinity, depending on the order of rows and its partitioning.)
@@ -23,8 +23,12 @@ from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.functions.declaration import Function, double_of_double
 from sundog.functions.framed import Elements, Inputs, MergeableFunction, Positions, frame_counts
 from sundog.functions.grouped import Accumulator, Groups, as_floats, counted, grown, mask_of
-from sundog.kernels.by_group_moments import add_comoments_by_group, merge_comoments_by_group, merge_moments_by_group
-from sundog.kernels.sliding import ordered_cost, ordered_moments, sliding_moments
+from sundog.kernels.groups.by_group_moments import (
+    add_comoments_by_group,
+    merge_comoments_by_group,
+    merge_moments_by_group,
+)
+from sundog.kernels.windows.sliding import ordered_cost, ordered_moments, sliding_moments
 
 Floats = npt.NDArray[np.float64]
 OfSets = Callable[[Floats], tuple[Floats, Bools]]
@@ -136,7 +140,7 @@ class FramedSpread(MergeableFunction):
 
 
 class GroupedPair(Accumulator):
-    """A function of pairs. Of the six columns of a set (`kernels/by_group_moments.py`) a state has the first `carried`."""
+    """A function of pairs. Of the six columns of a set (`kernels/groups/by_group_moments.py`) a state has the first `carried`."""
 
     def __init__(self, call: AggregateCall, of_sets: OfSets, *, carried: int) -> None:
         super().__init__(call)

@@ -23,7 +23,7 @@ from sundog.functions.declaration import Function, Nulls, Order, same, same_or_u
 from sundog.functions.framed import Elements, FrameFunction, Inputs, Positions, constant_argument, taken
 from sundog.functions.grouped import FLAG, Groups, counted, mask_of
 from sundog.functions.winning_rows import Rows, WinningRow, extreme_rows
-from sundog.kernels.by_group import first_row_by_group, last_row_by_group
+from sundog.kernels.groups.by_group import first_row_by_group, last_row_by_group
 
 
 class GroupedPick(WinningRow):

@@ -15,7 +15,7 @@ from sundog.expr.buffers import array_from
 from sundog.expr.calls import WindowCall
 from sundog.functions.declaration import Function, Nulls, Order, Reach, always
 from sundog.functions.framed import Longs, Positions, constant_argument
-from sundog.kernels.ranks import dense_ranks, ranks, row_numbers, rows_up_to_peers, tiles
+from sundog.kernels.windows.ranks import dense_ranks, ranks, row_numbers, rows_up_to_peers, tiles
 
 
 @dataclass(frozen=True)

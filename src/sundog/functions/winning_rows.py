@@ -17,7 +17,7 @@ from sundog.columns.blocks import addresses, concat
 from sundog.columns.vectors import Bytes, Vector, nulls
 from sundog.expr.calls import AggregateCall
 from sundog.functions.grouped import Accumulator, Groups, as_floats, as_ints, mask_of
-from sundog.kernels.by_group import (
+from sundog.kernels.groups.by_group import (
     extreme_float_row_by_group,
     extreme_int_row_by_group,
     extreme_string_row_by_group,

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast, overload
 import numba
 from numba.core.dispatcher import Dispatcher
 
-from sundog.kernels.code_cache import install_code_cache
+from sundog.kernels.cache.code_cache import install_code_cache
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sundog.kernels.thrift_values import BINARY, BYTE, DOUBLE, FALSE, I16, I32, I64, LIST, SET, STRUCT, TRUE
+from sundog.kernels.pages.thrift_values import BINARY, BYTE, DOUBLE, FALSE, I16, I32, I64, LIST, SET, STRUCT, TRUE
 from sundog.parquet.meta.thrift import Struct, read_struct, write_struct
 
 Random = np.random.Generator

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sundog.kernels.parquet_values import BROKEN, rows_with_values, unpack_codes
-from sundog.kernels.snappy import SLACK, unpack_snappy
+from sundog.kernels.pages.parquet_values import BROKEN, rows_with_values, unpack_codes
+from sundog.kernels.pages.snappy import SLACK, unpack_snappy
 from sundog.parquet.decode import number_pages, text_pages
 from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, decompressed
 from sundog.parquet.decode.page_headers import UnknownPage, read_page_header

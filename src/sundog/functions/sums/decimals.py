@@ -49,9 +49,9 @@ from sundog.functions.sums.rules import (
     unscaled_of,
     words_of,
 )
-from sundog.kernels.by_group_decimals import divide_decimals, sum_decimals_by_group
-from sundog.kernels.sliding import widest_frame
-from sundog.kernels.wide_sums import wide_frame_totals, wide_quotients, wide_totals
+from sundog.kernels.groups.by_group_decimals import divide_decimals, sum_decimals_by_group
+from sundog.kernels.windows.sliding import widest_frame
+from sundog.kernels.windows.wide_sums import wide_frame_totals, wide_quotients, wide_totals
 from sundog.support import Code, Declined
 
 _LARGEST_FAST_COUNT = 2**32 - 1

@@ -38,8 +38,8 @@ from sundog.functions.framed import (
 )
 from sundog.functions.grouped import COUNT, Accumulator, Groups, NullState, as_floats, counted, grown, mask_of
 from sundog.functions.sums.integers import integer_sums
-from sundog.kernels.by_group import sum_floats_by_group
-from sundog.kernels.sliding import compensated_sums, ordered_cost, ordered_sums, widest_frame
+from sundog.kernels.groups.by_group import sum_floats_by_group
+from sundog.kernels.windows.sliding import compensated_sums, ordered_cost, ordered_sums, widest_frame
 
 _CHEAP = 8  # additions per row up to which frames are added up in order
 _CANCELS = 4.4e-4

@@ -31,8 +31,8 @@ from sundog.functions.framed import (
 )
 from sundog.functions.grouped import COUNT, FLAG, Accumulator, Groups, NullState, as_ints, counted, grown, mask_of
 from sundog.functions.sums.rules import OutOfRange, half_up, integer_overflow, out_of_range
-from sundog.kernels.by_group import add_ints_by_group, sum_ints_by_group
-from sundog.kernels.sliding import checked_sums, frame_magnitudes, sliding_sums, widest_frame
+from sundog.kernels.groups.by_group import add_ints_by_group, sum_ints_by_group
+from sundog.kernels.windows.sliding import checked_sums, frame_magnitudes, sliding_sums, widest_frame
 
 
 class GroupedIntegerSum(Accumulator):

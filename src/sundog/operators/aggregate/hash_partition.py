@@ -19,7 +19,7 @@ from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
 
-MOST_TARGETS = 64  # more of them are slower to scatter to (`kernels/partition.py`)
+MOST_TARGETS = 64  # more of them are slower to scatter to (`kernels/groups/partition.py`)
 _PIECE_ROWS = 1 << 14
 _HANDY_ROWS = 1 << 19  # where targets are few, so many rows at once: up to a tenth of the time of small pieces is saved
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.open_pages import (
+from sundog.kernels.pages.open_pages import (
     AS_STORED,
     CODED,
     LEVELS,
@@ -29,7 +29,7 @@ from sundog.kernels.open_pages import (
     UNPACKED,
     UNPACKED_AT,
 )
-from sundog.kernels.snappy import SLACK
+from sundog.kernels.pages.snappy import SLACK
 from sundog.parquet.decode.page_headers import (
     DATA_PAGE_V2,
     DICTIONARY_ENCODINGS,
@@ -94,7 +94,7 @@ class StoredChunk:
 
     @property
     def pages(self) -> Table:
-        """As `kernels/open_pages.py` wants them. All of them are inside of the chunk, and have its rows."""
+        """As `kernels/pages/open_pages.py` wants them. All of them are inside of the chunk, and have its rows."""
         assert self._pages is not None
         return self._pages
 

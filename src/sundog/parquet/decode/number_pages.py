@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.number_chunks import decode_numbers
-from sundog.kernels.parquet_values import BROKEN
-from sundog.kernels.snappy import SLACK
+from sundog.kernels.pages.number_chunks import decode_numbers
+from sundog.kernels.pages.parquet_values import BROKEN
+from sundog.kernels.pages.snappy import SLACK
 from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import Footer

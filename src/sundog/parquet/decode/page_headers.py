@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sundog.kernels.thrift_values import FALSE, I32, STRUCT, TRUE
+from sundog.kernels.pages.thrift_values import FALSE, I32, STRUCT, TRUE
 from sundog.parquet.meta.thrift import Struct, ThriftError, read_struct
 from sundog.parquet.meta.thrift_fields import DataPageFields, DataPageV2Fields, DictionaryPageFields, PageHeaderFields
 

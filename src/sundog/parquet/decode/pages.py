@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, STRUCT
+from sundog.kernels.pages.thrift_values import BINARY, I32, I64, LIST, STRUCT
 from sundog.parquet.decode.page_headers import (
     DICTIONARY_ENCODINGS,
     DICTIONARY_PAGE,

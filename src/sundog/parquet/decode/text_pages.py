@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sundog.kernels.open_pages import PACKED, ROWS, UNPACKED
-from sundog.kernels.parquet_values import BROKEN
-from sundog.kernels.snappy import SLACK
-from sundog.kernels.text_chunks import decode_text
+from sundog.kernels.pages.open_pages import PACKED, ROWS, UNPACKED
+from sundog.kernels.pages.parquet_values import BROKEN
+from sundog.kernels.pages.snappy import SLACK
+from sundog.kernels.pages.text_chunks import decode_text
 from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
 from sundog.parquet.meta.footer import Footer
 

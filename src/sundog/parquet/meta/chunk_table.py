@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, PARENT, SIZE, STRUCT, VALUE
+from sundog.kernels.pages.thrift_values import BINARY, I32, I64, LIST, PARENT, SIZE, STRUCT, VALUE
 from sundog.parquet.meta.struct_table import NONE, Broken, Encrypted, Ints, Structs, demand, items_of, strings
 from sundog.parquet.meta.thrift import read_struct
 from sundog.parquet.meta.thrift_fields import ChunkFields, ChunkMetadataFields, SchemaFields, StatisticsFields

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sundog.kernels.thrift_values import BINARY, I32, I64, LIST, SIZE, STRUCT, VALUE
+from sundog.kernels.pages.thrift_values import BINARY, I32, I64, LIST, SIZE, STRUCT, VALUE
 from sundog.parquet.meta.chunk_table import ENCRYPTED_MAGIC, FIXED_LEN_BYTE_ARRAY, MAGIC, ChunkTable, SchemaLeaf
 from sundog.parquet.meta.struct_table import (
     NONE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sundog.kernels.thrift_values import BROKEN, KIND, PARENT, VALUE_FIELDS, gather_fields, read_values
+from sundog.kernels.pages.thrift_values import BROKEN, KIND, PARENT, VALUE_FIELDS, gather_fields, read_values
 
 Ints = npt.NDArray[np.int64]
 

@@ -1,6 +1,6 @@
 """Thrift's compact protocol, as much of it as Parquet's own structures need: read one struct, write one struct.
 
-For page headers and single elements of a schema; footers, which are larger, are read by `kernels/thrift_values.py`. A
+For page headers and single elements of a schema; footers, which are larger, are read by `kernels/pages/thrift_values.py`. A
 struct is a dict from field number to `(type, value)`; nested structs are dicts again, lists are `(type, items)`. Nothing
 is named here: the field numbers are those of `thrift_fields.py`. No bytes make it
 read outside of them, recurse deeper than `_DEEPEST`, or build a number of more than 64 bits.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sundog.kernels.thrift_values import BINARY, BYTE, DOUBLE, FALSE, I16, I32, I64, LIST, SET, STRUCT, TRUE
+from sundog.kernels.pages.thrift_values import BINARY, BYTE, DOUBLE, FALSE, I16, I32, I64, LIST, SET, STRUCT, TRUE
 
 _DEEPEST = 24  # structs and lists inside each other
 _LONGEST_VARINT = 10

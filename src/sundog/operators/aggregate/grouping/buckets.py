@@ -22,7 +22,7 @@ from sundog.columns.key_layout import Hashes, KeyLayout, Targets
 from sundog.columns.key_words import BUCKET_LEVEL, EXCHANGE_LEVEL, NO_HASHES, Encoded, KeyEncoder, assign_by_hash
 from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector, empty_values, full_mask, nulls
 from sundog.functions.grouped import Accumulator, Groups, one_group
-from sundog.kernels.partition import scatter, scatter_coded, scatter_pair, scatter_rows
+from sundog.kernels.groups.partition import scatter, scatter_coded, scatter_pair, scatter_rows
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.types import is_text
 

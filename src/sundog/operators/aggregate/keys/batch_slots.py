@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.columns.vectors import NO_MASK, Vector
-from sundog.kernels.direct_groups import add_slots, groups_by_slot, last_rows, range_of
+from sundog.kernels.groups.direct_groups import add_slots, groups_by_slot, last_rows, range_of
 
 MOST_SLOTS = 1 << 18
 

@@ -17,7 +17,7 @@ from sundog.columns.blocks import addresses
 from sundog.columns.key_layout import KeyLayout
 from sundog.columns.key_words import hash_words
 from sundog.columns.vectors import Blocks, Ints, Vector
-from sundog.kernels.hash_groups import assign_groups
+from sundog.kernels.groups.hash_groups import assign_groups
 from sundog.kernels.strings import long_bytes, own_long_strings
 from sundog.types import is_text
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from sundog.columns.key_layout import KeyLayout
 from sundog.columns.vectors import NO_MASK, Bytes, Vector
-from sundog.kernels.direct_groups import add_coded_slots, add_slots, known_values, range_of
+from sundog.kernels.groups.direct_groups import add_coded_slots, add_slots, known_values, range_of
 from sundog.operators.aggregate.keys.batch_slots import MOST_SLOTS, is_whole_number
 from sundog.operators.aggregate.keys.key_table import Ids, KeyTable
 from sundog.types import is_text

@@ -29,7 +29,7 @@ from sundog.errors import InternalError
 from sundog.expr.buffers import decimal_words, is_narrow, numpy_type, values_of
 from sundog.expr.calls import Bound, BoundKind, Frame
 from sundog.expr.ranks import array_of_ranks, rank_float
-from sundog.kernels.word_sort import float_bits_to_words
+from sundog.kernels.windows.word_sort import float_bits_to_words
 
 Longs = npt.NDArray[np.int64]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

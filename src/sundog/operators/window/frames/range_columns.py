@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sundog.expr.buffers import Bools
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column, Expr, Literal, columns_of
-from sundog.kernels.routing import group_owned
+from sundog.kernels.windows.routing import group_owned
 
 HALO = "__halo"  # bool: the row belongs to another range
 ROW = "__row"  # int64: the row's number in its input, so that equal keys have one order everywhere

@@ -21,7 +21,7 @@ from sundog.errors import InternalError
 from sundog.expr.buffers import is_narrow, validity_of
 from sundog.expr.calls import Bound, BoundKind, Frame
 from sundog.expr.ordering import SortKey
-from sundog.kernels.frames import (
+from sundog.kernels.windows.frames import (
     rows_at_distance,
     segment_bounds,
     starts_at_bound,

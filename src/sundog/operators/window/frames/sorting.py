@@ -1,7 +1,7 @@
 """A range's rows in window order.
 
 Sorting is most of what a window costs once frames are cheap. Keys of one word are sorted as words, least significant key
-first, each pass stable (`kernels/word_sort.py`); strings and long decimals go through `expr/ordering.py`. Rows that are in
+first, each pass stable (`kernels/windows/word_sort.py`); strings and long decimals go through `expr/ordering.py`. Rows that are in
 order already, as those of logs often are, are only looked at.
 """
 
@@ -18,7 +18,7 @@ from sundog.columns.key_words import key_numbers
 from sundog.expr.buffers import Bools, array_from, is_narrow, validity_of, values_of
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, sort_indices
-from sundog.kernels.word_sort import gather, order_of
+from sundog.kernels.windows.word_sort import gather, order_of
 from sundog.operators.window.frames.order_key import RangeKey
 from sundog.operators.window.frames.range_columns import ROW, RangeColumns, has
 

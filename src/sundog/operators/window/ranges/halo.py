@@ -27,7 +27,7 @@ from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import columns_of
 from sundog.expr.ordering import SortKey
 from sundog.functions.framed import Longs
-from sundog.kernels.routing import group_borrowed
+from sundog.kernels.windows.routing import group_borrowed
 from sundog.metrics import Metrics
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskContext

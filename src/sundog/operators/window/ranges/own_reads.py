@@ -27,7 +27,7 @@ from sundog.expr.buffers import Bools, is_narrow, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
-from sundog.kernels.routing import keep_needed
+from sundog.kernels.windows.routing import keep_needed
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.order_key import INT64_MAX, INT64_MIN, RangeKey

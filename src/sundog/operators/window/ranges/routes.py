@@ -23,7 +23,7 @@ from sundog.expr.buffers import Bools, is_narrow, validity_of
 from sundog.expr.calls import BoundKind, Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import rank_at
-from sundog.kernels.routing import owners_of, widen_to_needs
+from sundog.kernels.windows.routing import owners_of, widen_to_needs
 from sundog.operators.window.frames.order_key import INT64_MAX, INT64_MIN, RangeKey, rank_text, unscaled
 
 Longs = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.open_pages import ROWS, UNPACKED_AT, fetch_page, open_page
-from sundog.kernels.parquet_values import (
+from sundog.kernels.pages.open_pages import ROWS, UNPACKED_AT, fetch_page, open_page
+from sundog.kernels.pages.parquet_values import (
     BROKEN,
     COUNT,
     IS_CODED,

@@ -50,8 +50,8 @@ from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
-from sundog.kernels.private_files import NotPrivate, make_folders_inside, publish_private, read_private
-from sundog.kernels.user_cache import user_cache
+from sundog.kernels.cache.private_files import NotPrivate, make_folders_inside, publish_private, read_private
+from sundog.kernels.cache.user_cache import user_cache
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -63,6 +63,7 @@ except ImportError:  # not POSIX: no lock, and every process compiles for itself
 
 log = logging.getLogger("sundog")
 LONGEST_WAIT_SECONDS = 30.0
+_KERNELS = "sundog.kernels"  # the package whose modules call each other, whichever of them a function is in
 _POLL_SECONDS = 0.02
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -223,7 +224,7 @@ def _readable_name(function: FunctionType) -> str:
 
 def _source_digest(function: FunctionType) -> str | None:
     """All that the function's code could have been made of: kernels call each other across this package's modules."""
-    if function.__module__.startswith(f"{__package__}."):
+    if function.__module__.startswith(f"{_KERNELS}."):
         return _PACKAGE_DIGEST
     source = linecache.getlines(function.__code__.co_filename, function.__globals__)
     return hashlib.sha256((_PACKAGE_DIGEST + "".join(source)).encode()).hexdigest() if source else None
@@ -244,7 +245,7 @@ def _modules(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Trave
 
 def _digest_of_package() -> str:
     digest = hashlib.sha256()
-    for name, module in sorted(_modules(files(__package__)), key=itemgetter(0)):
+    for name, module in sorted(_modules(files(_KERNELS)), key=itemgetter(0)):
         digest.update(name.encode() + b"\0" + module.read_bytes())
     return digest.hexdigest()
 

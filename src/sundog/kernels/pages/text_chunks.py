@@ -1,6 +1,6 @@
 """A column chunk of strings -> views into its pages, or numbers of dictionary entries: read, decompressed, decoded in one call.
 
-Why one call: `kernels/number_chunks.py`.
+Why one call: `kernels/pages/number_chunks.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.open_pages import open_pages
-from sundog.kernels.parquet_values import BROKEN, PAGE_FIELDS, codes_of_pages, views_of_pages, views_of_plain
+from sundog.kernels.pages.open_pages import open_pages
+from sundog.kernels.pages.parquet_values import BROKEN, PAGE_FIELDS, codes_of_pages, views_of_pages, views_of_plain
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.parquet_values import (
+from sundog.kernels.pages.parquet_values import (
     BLOCK,
     BLOCK_NUMBER,
     BROKEN,
@@ -19,7 +19,7 @@ from sundog.kernels.parquet_values import (
     load_up_to,
     rows_with_values,
 )
-from sundog.kernels.snappy import unpack_snappy
+from sundog.kernels.pages.snappy import unpack_snappy
 
 # What is known of a page before it is opened: where its bytes are in the chunk, and where they are put.
 ROWS, CODED, PACKED_AT, PACKED, UNPACKED_AT, UNPACKED, LEVELS = range(7)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.parquet_values import BROKEN, load_up_to, varint
+from sundog.kernels.pages.parquet_values import BROKEN, load_up_to, varint
 from sundog.kernels.pointers import copy_bytes, load_u8, load_u64, store_u64
 
 SLACK = 16  # bytes that may be written behind a block, to copy short pieces by words

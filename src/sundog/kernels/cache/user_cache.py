@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sundog.kernels.private_files import make_folders, why_not_private_folder
+from sundog.kernels.cache.private_files import make_folders, why_not_private_folder
 
 log = logging.getLogger("sundog")
 ENVIRONMENT_VARIABLE = "SUNDOG_CACHE_DIR"
