@@ -15,9 +15,10 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sundog import demo
-from sundog.demo import Attempt, Outcome, differing, exit_code, in_order, run_demo, table_rows
-from sundog.demo_events import queries, write_events
+from sundog.demo import run as demo
+from sundog.demo.events import queries, write_events
+from sundog.demo.outcomes import Attempt, Outcome, exit_code, table_rows
+from sundog.demo.run import differing, in_order, run_demo
 from sundog.run import Run
 from sundog.support import Code, Reason
 from tests.report.samples import topk_run, window_run

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from sundog.actions.connect_session import is_connect, near_session
+from sundog.actions.connect.session import is_connect, near_session
 from sundog.errors import UnsupportedSessionError
 from sundog.versions import problem_with
 
@@ -32,7 +32,7 @@ def enable(spark: SparkSession) -> None:
         return
     if is_connect(spark):
         near_session(spark)  # raises if it is remote, before anything that needs a JVM is imported
-        from sundog.actions.connect import enable_connect
+        from sundog.actions.connect.client import enable_connect
 
         enable_connect(spark)
         return
@@ -48,7 +48,7 @@ def disable(spark: SparkSession) -> None:
         return
     if is_connect(spark):
         near_session(spark)
-        from sundog.actions.connect import disable_connect
+        from sundog.actions.connect.client import disable_connect
 
         disable_connect(spark)
         return
@@ -80,7 +80,7 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
         return f"Everything stays on Spark. {problem}"
     if is_connect(frame.sparkSession):
         near_session(frame.sparkSession)
-        from sundog.actions.connect import explain_connect
+        from sundog.actions.connect.client import explain_connect
 
         return explain_connect(frame, analyze)
     from sundog.actions import explicit

@@ -13,10 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 import sundog
-from sundog import demo
 from sundog.benchmarks import cli as benchmarks
 from sundog.commands import docs, doctor, query
 from sundog.commands.output import err, out, printable
+from sundog.demo import run as demo
 from sundog.errors import SundogError
 
 

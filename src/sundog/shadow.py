@@ -16,7 +16,7 @@ from html import escape
 
 from pyspark.sql import SparkSession
 
-from sundog.actions.connect_session import classic_session
+from sundog.actions.connect.session import classic_session
 from sundog.answers import RowPair
 from sundog.query import session_id
 

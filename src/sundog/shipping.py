@@ -23,6 +23,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 NEEDED = ("pyarrow", "numpy", "numba", "pandas")
+NOT_SENT = ("benchmarks", "cli.py", "commands", "demo")  # of this package: nothing else imports them
 
 _lock = threading.Lock()
 _problems: dict[str, str | None] = {}  # application id -> what is wrong, or None
@@ -56,7 +57,7 @@ def _runs_in_our_environment(context: SparkContext) -> bool:
 def _check(context: SparkContext) -> str | None:
     findings = probe_executors(context)
     if any("sundog" in finding["missing"] for finding in findings):
-        context.addPyFile(_zip_of_this_package())
+        context.addPyFile(str(zip_of_this_package()))
         findings = probe_executors(context)
     sentences = sorted(
         {
@@ -104,13 +105,15 @@ def _probe_function() -> Callable[[Iterator[int]], Iterator[dict[str, Any]]]:
     return probe
 
 
-def _zip_of_this_package() -> str:
+def zip_of_this_package() -> Path:
+    """This package as an archive that Python imports from, without what only people on the driver run."""
     package = Path(__file__).parent
     folder = Path(tempfile.mkdtemp(prefix="sundog-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # Spark serves it to executors as long as it runs
     target = folder / "sundog.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for source in sorted(package.rglob("*")):
-            if source.is_file() and "__pycache__" not in source.parts:
-                archive.write(source, Path("sundog") / source.relative_to(package))
-    return str(target)
+            place = source.relative_to(package)
+            if source.is_file() and "__pycache__" not in place.parts and place.parts[0] not in NOT_SENT:
+                archive.write(source, Path("sundog") / place)
+    return target

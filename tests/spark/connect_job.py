@@ -282,7 +282,7 @@ class Job:
 
     def interrupts(self) -> None:
         """An operation is interrupted by its tag while it runs: by the server, and, once planned, by sundog."""
-        from sundog.actions.connect_session import NearSession
+        from sundog.actions.connect.session import NearSession
 
         self.spark.udf.register("slow", _slow, "boolean")
         plan = NearSession.frame

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import sundog
-from sundog.actions.connect_session import classic_session
+from sundog.actions.connect.session import classic_session
 from sundog.versions import VERSIONS, spark_version
 
 pytest.importorskip("grpc")
@@ -148,7 +148,7 @@ def test_a_session_of_a_server_elsewhere_is_refused_with_what_to_do(spark: Any) 
 
 
 def test_a_spark_whose_connect_is_unknown_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sundog.actions.connect_session.spark_version", lambda: VERSIONS["3.5"])
+    monkeypatch.setattr("sundog.actions.connect.session.spark_version", lambda: VERSIONS["3.5"])
 
     class Remote:
         client = None

@@ -1,4 +1,4 @@
-"""The actions of a Spark Connect session whose server is in this process's JVM (`connect_session.py`).
+"""The actions of a Spark Connect session whose server is in this process's JVM (`session.py`).
 
 Every action of a Connect DataFrame ends in one of two methods of its client, which send a request and give back what the
 server answers: a schema, Arrow batches, metrics. They are replaced, once, by methods that ask whether this client is enabled:
@@ -32,8 +32,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sundog.actions import explicit
-from sundog.actions.connect_requests import asks_for_rows, check_relation, check_uncompressed, holds_function
-from sundog.actions.connect_session import NearSession, as_connect, near_session, remote_checks
+from sundog.actions.connect.requests import asks_for_rows, check_relation, check_uncompressed, holds_function
+from sundog.actions.connect.session import NearSession, as_connect, near_session, remote_checks
 from sundog.actions.install import prepare_session
 from sundog.actions.lifecycle import Action, Shadowed, is_inside, run_action
 from sundog.actions.replaced_methods import ReplacedMethods
