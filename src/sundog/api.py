@@ -73,8 +73,11 @@ def accelerate(frame: DataFrame) -> DataFrame:
     return explicit.accelerate(frame)
 
 
-def explain(frame: DataFrame, analyze: bool = False) -> str:
-    """The plan as text: what sundog takes, what stays on Spark and why; with `analyze`, run it and show the metrics."""
+def explain(frame: DataFrame, analyze: bool = False, costs: bool = False) -> str:
+    """The plan as text: what sundog takes, what stays on Spark and why.
+
+    `analyze`: run it, and show rows, bytes and time of each step. `costs`: the numbers that the planner compared.
+    """
     problem = problem_with(frame.sparkSession)
     if problem is not None:
         return f"Everything stays on Spark. {problem}"
@@ -82,7 +85,7 @@ def explain(frame: DataFrame, analyze: bool = False) -> str:
         near_session(frame.sparkSession)
         from sundog.actions.connect.client import explain_connect
 
-        return explain_connect(frame, analyze)
+        return explain_connect(frame, analyze, costs)
     from sundog.actions import explicit
 
-    return explicit.explain(frame, analyze)
+    return explicit.explain(frame, analyze, costs)

@@ -124,6 +124,7 @@ def _parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
+_TEXT = Kind("any text", str)
 _NAMES = Kind("names separated by commas; `*` at the end of one stands for any ending", _parse_names)
 _BOOLEAN_WORDS = _one_of("true", "false")
 _BOOLEAN = Kind("true or false", _parse_boolean)
@@ -212,6 +213,14 @@ class Settings:
         _bytes(at_least=0),
         "512m",
         "Uncompressed column bytes up to which `auto` keeps a query on the driver; twice as many under a WHERE.",
+        Category.PLACEMENT,
+    )
+    costs: str = _option(
+        "costs",
+        _TEXT,
+        "",
+        "What work costs on this machine and cluster: the file that `sundog doctor --calibrate` wrote, or a JSON object of "
+        "names and numbers. Empty: the costs that come with sundog, which `sundog.explain(df, costs=True)` shows.",
         Category.PLACEMENT,
     )
     task_memory_bytes: int = _option(

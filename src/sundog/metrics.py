@@ -7,7 +7,7 @@ declared is an error, so a typo cannot hide.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -143,14 +143,43 @@ class Metrics:
     def as_dict(self) -> dict[str, float]:
         return dict(self._values)
 
-    def take_back(self, names: Collection[str], before: Mapping[str, float]) -> None:
-        """As they were `before`: what has been counted since came to nothing."""
-        for name in names:
-            self._values[name] = before.get(name, 0)
-
     def as_numbers(self) -> dict[str, float]:
         """For people: counts are whole numbers, times are not."""
         return {
             name: value if METRICS[name].category is Category.TIMING else int(value)
             for name, value in self._values.items()
         }
+
+
+class OperatorCounts:
+    """What one operator of a stage did: rows, bytes and batches that left it, and the metrics that it counted.
+
+    `seconds` is the time until its batches were there, that of the operators below it included.
+    """
+
+    __slots__ = ("batches", "bytes", "metrics", "rows", "seconds")
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bytes = 0
+        self.batches = 0
+        self.seconds = 0.0
+        self.metrics = Metrics()
+
+    def merge(self, other: OperatorCounts) -> None:
+        self.merge_values(other.as_values())
+
+    def merge_values(self, values: OperatorValues) -> None:
+        rows, size, batches, seconds, metrics = values
+        self.rows += int(rows)
+        self.bytes += int(size)
+        self.batches += int(batches)
+        self.seconds += seconds
+        self.metrics.merge(metrics)
+
+    def as_values(self) -> OperatorValues:
+        """Plain values, for the way from an executor to the driver."""
+        return self.rows, self.bytes, self.batches, self.seconds, self.metrics.as_dict()
+
+
+OperatorValues = tuple[float, float, float, float, dict[str, float]]

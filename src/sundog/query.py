@@ -3,8 +3,8 @@
     action on a DataFrame
       -> CatalystPlan        the optimised plan, one call
       -> match_plan          the subtrees that sundog takes, as logical plans; reasons for the rest
-      -> optimize, lower     rules, then a physical plan
-      -> execute             on driver threads or Spark executors
+      -> optimize            rules over the logical plan
+      -> execute             plan the stages, and run them on driver threads or Spark's executors
       -> whole plan: an Arrow table straight to the user; subtree: spliced back into Spark's plan
 
 When these steps are taken, and what happens when one of them fails, is in `actions/lifecycle.py`.
@@ -31,17 +31,14 @@ from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation.relation import read_relation
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.splice import frame_at, splice
-from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.relation import Relation
-from sundog.plan.logical import Foreign
-from sundog.plan.physical import PhysicalPlan, lower
+from sundog.plan.logical import Foreign, LogicalPlan
 from sundog.plan.rules.order import optimize
-from sundog.report.explain import render_plan
+from sundog.plan.stages import StageGraph
 from sundog.run import Run
-from sundog.runtime.execute import Execution, execute
-from sundog.runtime.prepare import prepare
+from sundog.runtime.execute import Execution, execute, explain
+from sundog.runtime.frames import named_table
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
-from sundog.runtime.spark import named_table
 from sundog.shipping import executor_problem
 from sundog.support import Code, Declined, Reason
 from sundog.versions import spark_version
@@ -55,14 +52,10 @@ class Planned:
 
     frame: DataFrame
     catalyst: CatalystPlan
-    parts: list[tuple[Match, PhysicalPlan]]
+    parts: list[tuple[Match, LogicalPlan]]
     foreign: dict[int, tuple[int, ...]]
     settings: Settings
     progress: ProgressSink = NO_PROGRESS
-
-    @property
-    def text(self) -> str:
-        return "\n\n".join(render_plan(physical) for _, physical in self.parts)
 
     @property
     def is_whole(self) -> bool:
@@ -87,12 +80,10 @@ def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings
         parts = []
         for match in matches.found:
             try:
-                parts.append((match, lower(optimize(match.plan), settings)))
+                parts.append((match, optimize(match.plan)))
             except Declined as declined:
                 run.decline(*declined.reasons)
-        planned = Planned(frame, catalyst, parts, foreign, settings)
-        run.plan = planned.text
-        return planned if parts else None
+        return Planned(frame, catalyst, parts, foreign, settings) if parts else None
     except Declined as declined:
         run.decline(*declined.reasons)
         return None
@@ -169,15 +160,12 @@ def whole_table(planned: Planned, run: Run, executions: list[Execution]) -> pa.T
 
 
 def start_execution(planned: Planned, part: int, run: Run, for_good: bool = False) -> Execution:
-    """Start a part; what it decided on the way is in the run's plan from then on."""
+    """Plan and start a part; its graph of stages is on the run from then on."""
     session = planned.frame.sparkSession
-    match, physical = planned.parts[part]
+    _, tree = planned.parts[part]
     inputs = {handle: frame_at(session, planned.catalyst, path) for handle, path in planned.foreign.items()}
     unusable = executor_problem(session)
-    execution = execute(physical, session, planned.settings, inputs, unusable, run.details, planned.progress, for_good)
-    planned.parts[part] = match, execution.plan
-    run.plan = planned.text
-    return execution
+    return execute(tree, session, planned.settings, inputs, unusable, run.graphs.append, planned.progress, for_good)
 
 
 def splice_parts(planned: Planned, run: Run, executions: list[Execution], for_good: bool) -> DataFrame:
@@ -199,16 +187,12 @@ def _schema_at(catalyst: CatalystPlan, path: tuple[int, ...]) -> StructType:
     return StructType.fromJson(json.loads(catalyst.jnode(path).schema().json()))
 
 
-def decided_text(planned: Planned, run: Run) -> str:
-    """The plan with what the files' footers decide; without it where they cannot be read, which running it will tell."""
+def explain_parts(planned: Planned, run: Run) -> list[StageGraph]:
+    """The graphs of all parts, as far as they are known before they run; none, with reasons, if one is declined."""
     session = planned.frame.sparkSession
     try:
         unusable = executor_problem(session)
-        plans = [prepare(physical, session, planned.settings, unusable).plan for _, physical in planned.parts]
+        return [explain(tree, session, planned.settings, unusable) for _, tree in planned.parts]
     except Declined as declined:
         run.decline(*declined.reasons)
-        return ""
-    except (FileProblem, FileSchemaProblem) as problem:
-        log.info("explain shows the plan without the files' statistics: %s", problem)
-        return planned.text
-    return "\n\n".join(map(render_plan, plans))
+        return []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
 
 from sundog.errors import SundogError
+from sundog.plan.explain import render_plan
+from sundog.plan.records import StageRecord
+from sundog.plan.stages import StageGraph
 from sundog.report.html import Section, run_fragment, write_report
-from sundog.runtime.flow import StageRecord
 from sundog.support import Reason
 
 
@@ -24,10 +25,14 @@ class Run:
     seconds: float = 0.0
     planning_seconds: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
-    plan: str = ""
-    stages: list[StageRecord] = field(default_factory=list)
+    graphs: list[StageGraph] = field(default_factory=list)  # what ran, one for each part of the query
+    stages: list[list[StageRecord]] = field(default_factory=list)  # what the stages of each graph did
     internal_error: str | None = None  # the stack of a bug of sundog's own, for which Spark ran the query
-    details: dict[str, Any] = field(default_factory=dict)  # what a shape leaves for the report: row groups, ranges
+
+    @property
+    def plan(self) -> str:
+        """The stages of each part as a tree of text."""
+        return "\n\n".join(filter(None, map(render_plan, self.graphs)))
 
     @property
     def fallback_reasons(self) -> list[str]:

@@ -23,15 +23,18 @@ from sundog.kernels.compile import WarmUp, register_warmup, warm_up
 from sundog.operators.aggregate.grouping.buckets import Spread, spread_chunks
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.base import Partitioner
+from sundog.operators.sources import HeldBatches
 from sundog.operators.topk.topk import TopKOperator
+from sundog.operators.window.ranges.carry import carries_of, read_summaries
+from sundog.operators.window.ranges.cuts import KeySample
 from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.decode.own_decoder import OwnDecoder
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import parsed
+from sundog.plan.stages import Gather, Parts, Pipeline, Place, StageGraph
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.flow import Flow
-from sundog.runtime.task import HeldBatches
-from sundog.runtime.window import sample_keys, window_by_key, window_over_exchange
+from sundog.runtime.execute import StageRunner
 
 _ROWS = 200
 _NUMBERS = ("tiny", "small", "int", "long", "float", "double")
@@ -75,9 +78,20 @@ def _decode() -> None:
             decoder.text(0, column)
 
 
-def _flow() -> tuple[Flow, DriverRuntime]:
-    runtime = DriverRuntime(1, 64 << 20)
-    return runtime.start([HeldBatches([_rows()])] * 2, "Scan"), runtime
+class _Plan:
+    """Stages over two partitions of the sample rows, run on this thread."""
+
+    def __init__(self) -> None:
+        self.graph = StageGraph()
+        self._runner = StageRunner(DriverRuntime(1, 64 << 20))
+        sources = (HeldBatches([_rows()]), HeldBatches([_rows()]))
+        self.rows = Pipeline(Place.DRIVER, "Warm up", (Parts(sources, ()),))
+
+    def exchange(self, rows: Pipeline, partitioner: Partitioner) -> Pipeline:
+        return self.graph.exchange(rows, partitioner, "Warm up")
+
+    def run(self, rows: Pipeline) -> list[pa.RecordBatch]:
+        return self._runner.rows(self.graph.end(rows, Gather()))
 
 
 def _column(name: str) -> Column:
@@ -90,11 +104,12 @@ def _group() -> None:
     for names in (("long",), ("int",), ("small",), ("text",), ("long", "text"), ("int", "date"), ()):
         for in_process in (True, False):
             keys = tuple(NamedExpr(name, _column(name)) for name in names)
-            flow, _ = _flow()
+            plan = _Plan()
+            rows = plan.rows
             for phase in aggregate_phases(keys, calls, 2, in_process=in_process):
-                flow = flow.then(phase.operator)
-                flow = flow if phase.partitioner is None else flow.exchange(phase.partitioner)
-            flow.collect()
+                rows = rows.then(phase.operator)
+                rows = rows if phase.partitioner is None else plan.exchange(rows, phase.partitioner)
+            plan.run(rows)
 
 
 @register_warmup
@@ -131,14 +146,17 @@ def _slide() -> None:
         bounded = Frame("range", Bound(BoundKind.OFFSET, -2, "us" if name == "time" else None), here)
         running = Frame("range", Bound(BoundKind.UNBOUNDED_PRECEDING), here)
         for frame in (bounded, running, Frame("rows", before, here)):
-            flow, runtime = _flow()
-            order = (SortKey(_column(name)),)
+            plan, order = _Plan(), (SortKey(_column(name)),)
             steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (), order)
-            rows = flow.hold()
-            window_over_exchange(steps, rows, sample_keys(steps, rows), 2, runtime, {}).collect()
+            move = steps.repartition(KeySample.from_batches(plan.run(plan.rows.then(steps.sample())), order), 2)
+            in_order = plan.graph.hold(plan.exchange(plan.rows, move).then(steps.sort(move)))
+            summaries = plan.run(in_order.then(steps.summarize(move))) if steps.need.two_passes else []
+            carries = carries_of(read_summaries(summaries), steps.calls) if summaries else ()
+            plan.run(in_order.then(steps.window(move, carries or ()), steps.drop()))
             for key in ("int", "text"):
                 steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (_column(key),), order)
-                window_by_key(steps, rows, 2).collect()
+                moved = plan.exchange(plan.rows, steps.by_key(2))
+                plan.run(moved.then(steps.sort(None), steps.window(None), steps.drop()))
 
 
 def _window_calls(frame: Frame) -> Iterator[WindowCall]:
@@ -154,8 +172,8 @@ def _window_calls(frame: Frame) -> Iterator[WindowCall]:
 @register_warmup
 def _best() -> None:
     for name in (*_NUMBERS, *_TIMES, "text"):
-        flow, _ = _flow()
-        flow.then(TopKOperator(_rows().schema, (SortKey(_column(name)), SortKey(_column("long"))), 10)).collect()
+        plan, order = _Plan(), (SortKey(_column(name)), SortKey(_column("long")))
+        plan.run(plan.rows.then(TopKOperator(_rows().schema, order, 10)))
 
 
 @register_warmup

@@ -17,13 +17,12 @@ import pyarrow as pa
 import pytest
 
 from sundog.expr.nodes import Column
-from sundog.expr.printing import render
+from sundog.expr.printing import call_text, named_text, render
 from sundog.front.catalyst_json import Node, place_of
 from sundog.front.expressions.reading import Scope
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.plan.logical import Aggregate, Foreign, LogicalPlan, Project
-from sundog.plan.physical import call_text, named_text
 from sundog.support import Code, Declined
 from sundog.types import arrow_type, spark_name
 from tests.plans.record_aggregates import QUERIES, load

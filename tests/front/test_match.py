@@ -21,13 +21,12 @@ from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation.columns import internal_name
 from sundog.parquet.relation import DataFile, FileColumn, Relation
 from sundog.plan.logical import Foreign, LogicalPlan
-from sundog.plan.physical import lower
 from sundog.plan.rules.order import optimize
-from sundog.report.explain import render_plan
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
 from tests.plans.record import QUERIES
 from tests.plans.recorded import complete_recorded
+from tests.plans.text import tree_text
 from tests.plans.versions import FOLDERS, NEWEST, known_to, parse_recorded
 
 CASES = [
@@ -53,7 +52,7 @@ def match(text: str, settings: Settings = Settings(), folder: Path = NEWEST) -> 
 @pytest.mark.parametrize(("folder", "name"), CASES)
 def test_golden_plan(folder: Path, name: str) -> None:
     matches = match((folder / f"{name}.json").read_text(), folder=folder)
-    parts = [f"at {list(m.path)}:\n{render_plan(lower(optimize(m.plan), Settings()))}" for m in matches.found]
+    parts = [f"at {list(m.path)}:\n{tree_text(optimize(m.plan))}" for m in matches.found]
     text = "\n".join([QUERIES[name], "", *parts, *(f"* {reason}" for reason in matches.reasons)]) + "\n"
     golden = folder / f"{name}.txt"
     if os.environ.get("SUNDOG_UPDATE_GOLDEN"):

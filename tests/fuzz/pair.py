@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 import sundog
 from sundog import Run
+from sundog.plan.costs import DRIVER, EXECUTORS, SiteCosts
 from tests.fuzz.actions import ACTIONS, UNORDERED
 from tests.fuzz.case import Case, small_table
 from tests.fuzz.compare import Answer, difference
@@ -24,7 +25,8 @@ from tests.fuzz.schemas import Data
 THREADS = 4
 _NO_QUERY = "view: "  # an error before there was a query
 PUSHDOWN = "spark.sql.parquet.filterPushdown"
-SMALL_TASKS = {"sundog.runtime.prepare.TASK_BYTES": 4096}  # so that a few hundred rows are worth several tasks
+SMALL_TASKS = SiteCosts(replace(DRIVER, task_bytes=4096), replace(EXECUTORS, task_bytes=4096))
+"""So that a few hundred rows are worth several tasks."""
 
 # Declined when a file is opened or a value is handed over, with a reason of its own: nothing to look into.
 _EXPECTED = ("FileSchemaProblem: ", "not valid UTF-8")
@@ -182,11 +184,5 @@ def error_name(error: BaseException) -> str:
 
 @contextmanager
 def _small_tasks() -> Iterator[None]:
-    patches = [mock.patch(target, value) for target, value in SMALL_TASKS.items()]
-    for patch in patches:
-        patch.start()
-    try:
+    with mock.patch("sundog.runtime.execute.read_costs", return_value=SMALL_TASKS):
         yield
-    finally:
-        for patch in patches:
-            patch.stop()

@@ -17,7 +17,7 @@ from sundog import java
 from sundog.kernels.cache import code_cache
 from sundog.kernels.cache.private_files import NotPrivate, make_folders_inside, publish_private, read_private
 from sundog.kernels.compile import kernel
-from sundog.operators.context import TaskContext, remove_abandoned_scratch
+from sundog.operators.context import ScratchFolder, TaskContext, remove_abandoned_scratch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
 
@@ -98,7 +98,7 @@ def test_nothing_outside_of_the_private_folder_is_changed(root: Path, tmp_path: 
 
 
 def test_scratch_folders_are_closed_to_others(tmp_path: Path) -> None:
-    context = TaskContext(spill_root=str(tmp_path))
+    context = TaskContext(scratch_folder=ScratchFolder(str(tmp_path)))
     assert context.scratch().stat().st_mode & 0o777 == 0o700
     context.close()
     assert os.listdir(tmp_path) == []
@@ -107,7 +107,7 @@ def test_scratch_folders_are_closed_to_others(tmp_path: Path) -> None:
 def test_scratch_of_a_process_that_is_gone_is_removed_and_nothing_else(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    mine = TaskContext(spill_root=str(tmp_path))
+    mine = TaskContext(scratch_folder=ScratchFolder(str(tmp_path)))
     mine.scratch()
     kept = {mine.scratch().name, "blocks", "sundog-scratch-x"}
     for name in (f"sundog-scratch-{gone.pid}-abc", "blocks", "sundog-scratch-x"):

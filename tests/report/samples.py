@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
+import pyarrow as pa
+
+from sundog.expr.nodes import Column
+from sundog.expr.ordering import SortKey
+from sundog.metrics import Metrics, OperatorCounts
+from sundog.operators.aggregate.final_operator import FinalAggregate
+from sundog.operators.base import Operator
+from sundog.operators.topk.topk import TopKOperator
+from sundog.operators.window.ranges.halo import HaloDrop
+from sundog.operators.window.window_operator import WindowOperator
+from sundog.parquet.relation import DataFile, Relation
+from sundog.plan.logical import Scan
+from sundog.plan.lower.scan import TableScan
+from sundog.plan.records import StageRecord
+from sundog.plan.stages import Described, Parts, Pipeline, Place, Result, StageGraph
 from sundog.report.details import (
     AggregateDetails,
     KeyAxis,
@@ -15,10 +33,40 @@ from sundog.report.details import (
     WindowDetails,
 )
 from sundog.run import Run
-from sundog.runtime.flow import StageRecord
 from sundog.support import Code, Reason
 
 START = datetime(2026, 3, 1)
+TIME = Column("event_time#1", pa.int64())
+
+
+@dataclass(frozen=True)
+class Text:
+    """A step that has nothing but its line in explain."""
+
+    line: str
+
+    def describe(self) -> str:
+        return self.line
+
+
+def graph_of(lines: Sequence[str | Described | Operator], note: Any, metrics: Mapping[str, float]) -> StageGraph:
+    """One stage of these steps, the last first, the input at the end; with what the planner counted and noted."""
+    graph = StageGraph(notes=[note], metrics=Metrics(metrics))
+    steps = [Text(line) if isinstance(line, str) else line for line in lines]
+    operators = tuple(step for step in reversed(steps) if isinstance(step, Operator))
+    reads = tuple(step for step in steps if not isinstance(step, Operator))
+    graph.end(Pipeline(Place.DRIVER, "Scan", (Parts((), reads),), operators), Result())
+    return graph
+
+
+def record(number: int, purpose: str, tasks: int, seconds: float, *counted: Mapping[str, float]) -> StageRecord:
+    """A stage that ran: what its input, its operators and its output counted."""
+    operators = []
+    for metrics in counted:
+        counts = OperatorCounts()
+        counts.metrics.merge(metrics)
+        operators.append(counts)
+    return StageRecord(number, purpose, "driver", tasks, seconds, operators)
 
 
 def topk_details(row_groups: int = 20, file_suffix: str = "") -> TopKDetails:
@@ -76,11 +124,22 @@ def topk_run(details: TopKDetails | None = None) -> Run:
             "topk_rounds": 1,
             "compute_seconds": 0.02,
         },
-        plan="LateMaterialize: columns=[user_id#2]\n"
-        "  TopK: fetch=10, order=[event_time#1 DESC NULLS LAST]\n"
-        "    ParquetScan: events, files=5, columns=[event_time#1], dynamic_rg_pruning=eligible",
-        stages=[StageRecord("TopKScan", 2, 0.03), StageRecord("LateMaterialize: columns=[user_id#2]", 1, 0.01)],
-        details={"topk": details or topk_details()},
+        graphs=[
+            graph_of(
+                [
+                    TopKOperator(pa.schema([("event_time#1", pa.int64())]), (SortKey(TIME, True, False),), 10),
+                    TableScan(Scan(Relation((DataFile("a", 1, 1),), (), label="events"), ()), dynamic=True),
+                ],
+                details or topk_details(),
+                {"row_groups_total": 20, "row_groups_pruned_statistics": 2},
+            )
+        ],
+        stages=[
+            [
+                record(0, "TopK search", 2, 0.03, {"bytes_scanned": 5_000_000}, {"topk_rounds": 1}, {}),
+                record(1, "Materialize", 1, 0.01, {}, {}),
+            ]
+        ],
     )
 
 
@@ -114,10 +173,19 @@ def window_run() -> Run:
         seconds=1.9,
         planning_seconds=0.05,
         metrics={"input_rows": 46_000, "output_rows": 46_000, "ranges": 4, "halo_rows": 36, "rows_routed": 46_036},
-        plan="HaloDrop\n  Window: [sum(amount#3)]\n    Sort: [event_time#1 ASC]\n"
-        "      RangeRepartition: order=[event_time#1 ASC]\n        ParquetScan: events, files=5, columns=[event_time#1]",
-        stages=[StageRecord("RangeRepartition: order=[event_time#1 ASC]", 4, 1.1), StageRecord("Window", 4, 0.5)],
-        details={"window": details},
+        graphs=[
+            graph_of(
+                [
+                    HaloDrop(pa.schema([])),
+                    WindowOperator(pa.schema([]), (), (), ()),
+                    "RangeRepartition: order=[event_time#1 ASC]",
+                    "ParquetScan: events, files=5, columns=[event_time#1]",
+                ],
+                details,
+                {},
+            )
+        ],
+        stages=[[record(0, "Scan", 4, 1.1, {}, {}, {}, {}), record(1, "Window", 4, 0.5, {}, {})]],
     )
 
 
@@ -133,7 +201,18 @@ def aggregate_run() -> Run:
         "spill_count": 3,
         "spilled_bytes": 120_000_000,
     }
-    details = AggregateDetails.from_metrics("user_id, phrase", metrics, (400_000, 380_000, 370_000, 370_000))
+    details = AggregateDetails(
+        keys="user_id, phrase",
+        input_rows=5_000_000,
+        partial_rows=4_300_000,
+        partial_skipped=1_200_000,
+        exchange_rows=4_300_000,
+        exchange_bytes=88_000_000,
+        groups=1_520_000,
+        spill_count=3,
+        spilled_bytes=120_000_000,
+        groups_per_partition=(400_000, 380_000, 370_000, 370_000),
+    )
     return Run(
         action="collect",
         accelerated=True,
@@ -142,11 +221,19 @@ def aggregate_run() -> Run:
         seconds=2.4,
         planning_seconds=0.04,
         metrics=metrics,
-        plan="Aggregate: mode=final, keys=[user_id#2]\n  HashExchange: keys=[user_id#2]\n"
-        "    Aggregate: mode=partial, keys=[user_id#2], aggregates=[count(*) AS n#5]\n"
-        "      ParquetScan: events, files=5, columns=[user_id#2]",
-        stages=[StageRecord("ParquetScan", 4, 1.3), StageRecord("HashExchange: keys=[user_id#2]", 4, 0.9)],
-        details={"aggregate": details},
+        graphs=[
+            graph_of(
+                [
+                    FinalAggregate((), ()),
+                    "HashExchange: keys=[user_id#2]",
+                    "Aggregate: mode=partial, keys=[user_id#2], aggregates=[count(*) AS n#5]",
+                    "ParquetScan: events, files=5, columns=[user_id#2]",
+                ],
+                details,
+                {},
+            )
+        ],
+        stages=[[record(0, "Scan", 4, 1.3, {}, {}, {}), record(1, "Merge groups", 4, 0.9, {}, {})]],
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.report.details import AggregateDetails, KeyAxis, KeyPoint, TopKDetails, key_label, shape_details
+from sundog.report.details import KeyAxis, key_label
 
 KEYS: list[st.SearchStrategy[Any]] = [
     st.integers(-(2**63), 2**63 - 1),
@@ -112,15 +112,3 @@ def test_what_is_not_known_has_no_place() -> None:
 )
 def test_labels(value: Any, label: str) -> None:
     assert key_label(value) == label
-
-
-def test_details_are_found_alone_and_in_lists() -> None:
-    topk = TopKDetails("a", 1)
-    aggregate = AggregateDetails("b", 1, 1, 0, 1, 1, 1)
-    assert shape_details({"topk": topk, "aggregate": [aggregate], "other": KeyPoint(0, "")}) == [topk, aggregate]
-    assert shape_details({}) == []
-
-
-def test_details_may_be_made_when_they_are_drawn() -> None:
-    topk = TopKDetails("a", 1)
-    assert shape_details({"topk": lambda: topk, "window": [lambda: None]}) == [topk]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sundog.plan.stages import StageGraph
 from sundog.report.details import (
     AggregateDetails,
     KeyPoint,
@@ -20,9 +21,8 @@ from sundog.report.details import (
 )
 from sundog.report.html import Section, Timing, plan_lines, render_report, run_fragment
 from sundog.run import Run
-from sundog.runtime.flow import StageRecord
 from sundog.support import Code, Reason
-from tests.report.samples import aggregate_run, spark_run, topk_details, topk_run, window_run
+from tests.report.samples import aggregate_run, graph_of, record, spark_run, topk_details, topk_run, window_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>\'"&'
@@ -265,19 +265,19 @@ def test_huge_numbers_do_not_break_the_axis() -> None:
 
 
 @pytest.mark.parametrize(
-    "details",
+    "notes",
     [
-        {"topk": TopKDetails("n ASC", 1)},
-        {"window": WindowDetails("n ASC")},
-        {"window": WindowDetails("n ASC", ranges=(RangeMark(0), RangeMark(5)))},
-        {"aggregate": AggregateDetails("", 0, 0, 0, 0, 0, 0)},
-        {"aggregate": [AggregateDetails("a", 5, 5, 0, 5, 10, 5), AggregateDetails("b", 9, 0, 9, 9, 9, 2)]},
-        {"something else": object()},
-        {},
+        [TopKDetails("n ASC", 1)],
+        [WindowDetails("n ASC")],
+        [WindowDetails("n ASC", ranges=(RangeMark(0), RangeMark(5)))],
+        [AggregateDetails("", 0, 0, 0, 0, 0, 0)],
+        [AggregateDetails("a", 5, 5, 0, 5, 10, 5), AggregateDetails("b", 9, 0, 9, 9, 9, 2)],
+        [object()],
+        [],
     ],
 )
-def test_runs_with_nothing_to_draw(details: dict[str, object]) -> None:
-    page = page_of(Run(action="collect", accelerated=True, details=dict(details)))
+def test_runs_with_nothing_to_draw(notes: list[object]) -> None:
+    page = page_of(Run(action="collect", accelerated=True, graphs=[StageGraph(notes=notes)], stages=[[]]))
     assert page.all("span", "verdict")[0].text == "Accelerated"
 
 
@@ -311,7 +311,8 @@ def test_ranges_show_their_own_rows_and_their_halo() -> None:
 def test_ranges_whose_halo_is_known_for_all_together_only() -> None:
     low, cut, high = (KeyPoint(place, str(place)) for place in (0, 5, 10))
     ranges = (RangeMark(7, low, cut, halo_high=KeyPoint(6, "6")), RangeMark(8, cut, high, halo_low=KeyPoint(4, "4")))
-    run = Run(accelerated=True, details={"window": WindowDetails("n ASC", ranges=ranges, is_estimate=True)})
+    details = WindowDetails("n ASC", ranges=ranges, is_estimate=True)
+    run = Run(accelerated=True, graphs=[StageGraph(notes=[details])])
     page = page_of(run)
     assert page.bars()[0].attributes["aria-label"] == "range 1: 0 to 5, about 7 rows of its own, borrowed up to 6"
     assert len(page.all("rect", "k-halo")) == 2 + 1, "on the key axis, and in the legend; not among the counted rows"
@@ -332,36 +333,24 @@ def test_aggregate_shows_the_reduction_of_each_phase() -> None:
     assert len(page.bars()) == 4
 
 
-def test_an_aggregate_without_details_is_drawn_from_its_metrics() -> None:
-    run = aggregate_run()
-    run.details.clear()
-    assert "Group by: how rows became groups" in page_of(run).text
-
-
 def test_stages_add_up_to_the_total() -> None:
     page = page_of(topk_run())
     stages = next(
         element for element in page.all("ul", "bars") if element.attributes["aria-label"] == "Seconds by stage"
     )
     assert " ".join(stages.text.split()) == (
-        "Planning 30 ms 1. TopKScan 30 ms 2 tasks 2. LateMaterialize 10 ms 1 task The rest 10 ms handing rows over"
+        "Planning 30 ms 1. TopK search 30 ms 2 tasks 2. Materialize 10 ms 1 task The rest 10 ms handing rows over"
     )
 
 
-def test_metrics_stand_beside_the_step_that_they_belong_to() -> None:
-    lines = plan_lines(topk_run().plan, topk_run().metrics)
-    assert [line.name for line in lines] == ["LateMaterialize", "TopK", "ParquetScan"]
-    assert [line.depth for line in lines] == [0, 1, 2]
-    assert ("topk_rounds", "1") in lines[1].counted
-    assert ("row_groups_total", "20") in lines[2].counted
-    assert ("bytes_scanned", "4.77 MiB") in lines[2].counted
-
-
-def test_metrics_of_two_steps_of_one_kind_stand_beside_neither() -> None:
-    plan = "HashExchange: keys=[a]\n  Window: [x]\n    HashExchange: keys=[b]"
-    assert all(not line.counted for line in plan_lines(plan, {"exchange_rows": 7}))
-    aggregates = plan_lines("Aggregate: mode=final, keys=[a]\n  Aggregate: mode=partial, keys=[a]", {"groups": 3})
-    assert [line.counted for line in aggregates] == [(("groups", "3"),), ()]
+def test_metrics_stand_beside_the_operator_that_counted_them() -> None:
+    run = topk_run()
+    lines = plan_lines(run.graphs[0], run.stages[0])
+    assert [line.name for line in lines] == ["TopK", "ParquetScan"]
+    assert [line.depth for line in lines] == [0, 1]
+    assert lines[0].counted == (("topk_rounds", "1"),)
+    assert ("row_groups_total", "20") in lines[1].counted
+    assert ("bytes_scanned", "4.77 MiB") in lines[1].counted
 
 
 def test_every_metric_is_listed_with_its_meaning() -> None:
@@ -390,14 +379,16 @@ def evil_run() -> Run:
         accelerated=True,
         reasons=[Reason(Code.UNKNOWN_EXPRESSION, EVIL, EVIL)],
         placement=EVIL,
-        plan=f"TopK: order=[{EVIL}]\n  {EVIL}: {EVIL}",
+        graphs=[
+            graph_of([f"TopK: order=[{EVIL}]", f"{EVIL}: {EVIL}"], note, {})
+            for note in (
+                TopKDetails(EVIL, 1, row_groups=marks, thresholds=(ThresholdStep(0, point),)),
+                WindowDetails(EVIL, (EVIL,), ranges=(RangeMark(1, point, point),), cut_by=EVIL, moved_by=EVIL),
+                AggregateDetails(EVIL, 1, 1, 0, 1, 1, 1),
+            )
+        ],
         metrics={EVIL: 1.0},
-        stages=[StageRecord(EVIL, 1, 0.1)],
-        details={
-            "topk": TopKDetails(EVIL, 1, row_groups=marks, thresholds=(ThresholdStep(0, point),)),
-            "window": WindowDetails(EVIL, (EVIL,), ranges=(RangeMark(1, point, point),), cut_by=EVIL, moved_by=EVIL),
-            "aggregate": AggregateDetails(EVIL, 1, 1, 0, 1, 1, 1),
-        },
+        stages=[[record(0, EVIL, 1, 0.1, {}, {})]],
     )
 
 

@@ -11,21 +11,21 @@ import pyarrow as pa
 import pytest
 
 from sundog.operators.limit import LimitOperator
-from sundog.runtime.driver import DriverRuntime
+from sundog.plan.stages import Place
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
-from sundog.runtime.flow import Runtime
 from sundog.runtime.progress import ProgressSink
-from sundog.runtime.spark import SparkRuntime
+from tests.runtime.stages import Stages
 from tests.runtime.toys import SCHEMA, FailAt, Modulo, Numbers, ProcessId, Sum
 
 SOURCES = [Numbers(0, 25), Numbers(25, 50), Numbers(50, 100)]
 
 
 @pytest.fixture(params=["driver", pytest.param("executors", marks=pytest.mark.spark)])
-def runtime(request: pytest.FixtureRequest) -> Runtime:
-    if request.param == "driver":
-        return DriverRuntime(2, 1 << 20)
-    return SparkRuntime(request.getfixturevalue("spark"), 1 << 20)
+def stages(request: pytest.FixtureRequest) -> Iterator[Stages]:
+    """Of each place; afterwards, nothing of it is held."""
+    made = Stages(None if request.param == "driver" else request.getfixturevalue("spark"))
+    yield made
+    made.runner.release()
 
 
 class Told(ProgressSink):
@@ -49,75 +49,85 @@ def numbers(batches: list[pa.RecordBatch]) -> list[int]:
     return [n for batch in batches for n in batch.column(0).to_pylist()]
 
 
-def test_collect_keeps_the_order_of_partitions(runtime: Runtime) -> None:
-    assert numbers(runtime.start(SOURCES, "scan").collect()) == list(range(100))
+def test_collect_keeps_the_order_of_partitions(stages: Stages) -> None:
+    assert numbers(stages.collect(stages.start(SOURCES))) == list(range(100))
 
 
-def test_collect_partitions_keeps_partitions_apart(runtime: Runtime) -> None:
-    parts = runtime.start(SOURCES, "scan").collect_partitions()
+def test_collect_partitions_keeps_partitions_apart(stages: Stages) -> None:
+    parts = stages.partitions(stages.start(SOURCES))
     assert [numbers(part) for part in parts] == [list(range(25)), list(range(25, 50)), list(range(50, 100))]
 
 
-def test_an_exchange_brings_each_row_to_its_target(runtime: Runtime) -> None:
-    parts = runtime.start(SOURCES, "scan").exchange(Modulo(4)).collect_partitions()
+def test_an_exchange_brings_each_row_to_its_target(stages: Stages) -> None:
+    parts = stages.partitions(stages.exchange(stages.start(SOURCES), Modulo(4)))
     assert [sorted(numbers(part)) for part in parts] == [list(range(m, 100, 4)) for m in range(4)]
 
 
-class JoinableModulo(Modulo):
-    joinable = True
-
-
 @pytest.mark.parametrize("few", [0, 60, 99, 1000])
-def test_on_threads_little_is_not_split_and_no_row_is_lost(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+def test_on_threads_little_is_not_split_and_no_row_is_lost(few: int) -> None:
     """Of three tasks none, two or all have so little that it is worth to leave it together."""
-    monkeypatch.setattr("sundog.runtime.driver._FEW_ROWS", few)
-    runtime = DriverRuntime(2, 1 << 20)
-    parts = runtime.start(SOURCES, "scan").exchange(JoinableModulo(4)).collect_partitions()
+    stages = Stages()
+    parts = stages.partitions(stages.exchange(stages.start(SOURCES), Modulo(4), few))
     assert sorted(number for part in parts for number in numbers(part)) == list(range(100))
     residues = [{number % 4 for number in numbers(part)} for part in parts]
     assert sum(map(len, residues)) == 4, "all rows of a target are with one task"
     assert len(parts) == {0: 4, 1000: 1}.get(few, len(parts))
-    assert runtime.metrics.get("exchange_rows") == 100
+    assert stages.metrics.get("exchange_rows") == 100
 
 
-def test_operators_run_before_and_after_an_exchange(runtime: Runtime) -> None:
-    flow = runtime.start(SOURCES, "scan").exchange(Modulo(4)).then(Sum())
-    assert numbers(flow.collect()) == [sum(range(m, 100, 4)) for m in range(4)]
-    assert numbers(runtime.start(SOURCES, "scan").then(Sum()).gather().then(Sum()).collect()) == [4950]
+def test_operators_run_before_and_after_an_exchange(stages: Stages) -> None:
+    moved = stages.exchange(stages.start(SOURCES), Modulo(4)).then(Sum())
+    assert numbers(stages.collect(moved)) == [sum(range(m, 100, 4)) for m in range(4)]
+    gathered = stages.graph.gather(stages.start(SOURCES).then(Sum()), "gathered")
+    assert numbers(stages.collect(gathered.then(Sum()))) == [4950]
 
 
-def test_stages_report_their_progress(runtime: Runtime) -> None:
-    runtime.progress = told = Told()
-    runtime.start(SOURCES, "scan").exchange(Modulo(2)).then(Sum()).collect()
-    if runtime.name == "driver":
-        assert told.stages == [("scan", 3), ("Modulo", 2)]
+@pytest.mark.parametrize("place", ["driver", pytest.param("executors", marks=pytest.mark.spark)])
+def test_stages_report_their_progress(place: str, request: pytest.FixtureRequest) -> None:
+    told = Told()
+    stages = Stages(None if place == "driver" else request.getfixturevalue("spark"), progress=told)
+    stages.collect(stages.exchange(stages.start(SOURCES), Modulo(2)).then(Sum()))
+    if place == "driver":
+        assert told.stages == [("scan", 3), ("moved", 2)]
         assert told.done == 5
     else:
-        assert told.stages[0] == ("Modulo", 0), "of Spark's tasks nobody knows the number at the start"
+        assert told.stages[0] == ("moved", 0), "of Spark's tasks nobody knows the number at the start"
 
 
-def test_metrics_of_all_tasks_arrive(runtime: Runtime) -> None:
-    runtime.start(SOURCES, "scan").exchange(Modulo(3)).then(Sum()).collect()
-    assert runtime.metrics.get("input_rows") == 100
-    assert runtime.metrics.get("exchange_rows") == 100
-    assert runtime.metrics.get("stages") == 2
-    assert runtime.metrics.get("tasks") == 6
+def test_metrics_of_all_tasks_arrive(stages: Stages) -> None:
+    stages.collect(stages.exchange(stages.start(SOURCES), Modulo(3)).then(Sum()))
+    assert stages.metrics.get("input_rows") == 100
+    assert stages.metrics.get("exchange_rows") == 100
+    assert stages.metrics.get("stages") == 2
+    assert stages.metrics.get("tasks") == 6
+
+
+def test_each_operator_has_its_own_counts(stages: Stages) -> None:
+    stages.collect(stages.exchange(stages.start(SOURCES), Modulo(4)).then(Sum(), Sum()))
+    scan, summed = stages.runner.records.in_order()
+    assert [counts.rows for counts in scan.operators] == [100, 0], "what an output moves it counts itself"
+    assert scan.operators[0].metrics.get("input_rows") == 100
+    assert scan.operators[1].metrics.get("exchange_rows") == 100
+    assert [counts.rows for counts in summed.operators] == [100, 4, 4, 0]
+    assert [counts.bytes for counts in summed.operators] == [800, 32, 32, 0]
+    seconds = [counts.seconds for counts in summed.operators[:3]]
+    assert seconds == sorted(seconds), "the time of a step is in that of the steps above it"
 
 
 def test_a_failing_task_raises_its_own_error_and_leaves_no_file(
-    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(ValueError, match="met 60"):
-        runtime.start(SOURCES, "scan").then(FailAt(60)).collect()
-    if runtime.name == "driver":
+        stages.collect(stages.start(SOURCES).then(FailAt(60)))
+    if stages.place is Place.DRIVER:
         assert os.listdir(tmp_path) == []
 
 
-def test_empty_input_is_no_batches(runtime: Runtime) -> None:
-    flow = runtime.start([Numbers(0, 0)], "scan")
-    assert flow.collect() == []
-    assert numbers(flow.exchange(Modulo(2)).then(Sum()).collect()) == [0, 0]
+def test_empty_input_is_no_batches(stages: Stages) -> None:
+    rows = stages.start([Numbers(0, 0)])
+    assert stages.collect(rows) == []
+    assert numbers(stages.collect(stages.exchange(rows, Modulo(2)).then(Sum()))) == [0, 0]
 
 
 def test_blocks_round_trip_and_respect_the_size() -> None:
@@ -137,21 +147,22 @@ def test_blocks_round_trip_and_respect_the_size() -> None:
 
 @pytest.mark.spark
 def test_a_task_that_runs_again_later_is_not_counted_twice(spark: Any) -> None:
-    runtime = SparkRuntime(spark, 1 << 20)
-    held = runtime.start(SOURCES, "scan").hold()
-    held.collect()
-    assert runtime.metrics.get("input_rows") == 100
-    for frame in runtime.held:
+    stages = Stages(spark)
+    held = stages.graph.hold(stages.start(SOURCES))
+    stages.collect(held)
+    assert stages.metrics.get("input_rows") == 100
+    assert stages.spark is not None
+    for frame in stages.spark.held:
         frame.unpersist(blocking=True)  # as if its executor was lost
-    held.collect()
-    assert runtime.metrics.get("input_rows") == 100
-    runtime.release()
+    stages.collect(held)
+    assert stages.metrics.get("input_rows") == 100
+    stages.runner.release()
 
 
 @pytest.mark.spark
 def test_a_stage_that_has_enough_leaves_its_worker_to_the_next(spark: Any) -> None:
     """Spark ends a worker that has not read its input to the end; the next task then waits for a new one."""
     first = LimitOperator(SCHEMA, 1)
-    runtime = SparkRuntime(spark, 1 << 20)
-    workers = {n for _ in range(8) for n in numbers(runtime.start([ProcessId()], "scan").then(first).collect())}
+    stages = Stages(spark)
+    workers = {n for _ in range(8) for n in numbers(stages.collect(stages.start([ProcessId()]).then(first)))}
     assert len(workers) < 8

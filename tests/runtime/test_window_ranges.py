@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
 
-from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.prepare import TASK_BYTES, fewest_ranges, window_ranges
+from sundog.plan.costs import DRIVER
+from sundog.plan.lower.facts import Size
+from sundog.plan.lower.sizes import fewest_ranges, window_ranges
+from sundog.plan.stages import Place, Site
 
-
-@dataclass(frozen=True)
-class Leaf:
-    column_bytes: int
+TASK_BYTES = DRIVER.task_bytes
 
 
 @pytest.mark.parametrize(
@@ -27,6 +23,5 @@ class Leaf:
     ],
 )
 def test_ranges(size: int, slots: int, fewest: int, most: int) -> None:
-    leaf: Any = Leaf(size)
-    runtime = DriverRuntime(slots, 1 << 30)
-    assert (fewest_ranges(leaf, runtime), window_ranges(leaf, runtime)) == (fewest, most)
+    site = Site(Place.DRIVER, slots, 1 << 30, DRIVER)
+    assert (fewest_ranges(Size(size, 1), site), window_ranges(Size(size, 1), site)) == (fewest, most)

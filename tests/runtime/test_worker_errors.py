@@ -22,9 +22,9 @@ from sundog.expr.errors import ErrorKind, SparkQueryError
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.parquet.problems import FileProblem, FileSchemaProblem, ProblemKind, TooLargeForOneArray
-from sundog.runtime.spark import SparkRuntime
 from sundog.runtime.worker_errors import _PAYLOAD, ErrorChannel, unwrap_worker_error
 from sundog.support import Code, Declined, Reason
+from tests.runtime.stages import Stages
 from tests.runtime.toys import SCHEMA, Numbers
 
 ERRORS = [
@@ -163,11 +163,11 @@ def test_the_genuine_error_is_found_behind_a_hostile_cell(
 ) -> None:
     pysparks_own = getattr(captured.convert_exception, "__wrapped__", captured.convert_exception)
     monkeypatch.setattr(captured, "convert_exception", pysparks_own)  # as before the first `accelerate` of the process
-    runtime = SparkRuntime(spark, 1 << 20)
+    stages = Stages(spark)
     cell = hostile_cells(tmp_path / "proof")[case]
     with pytest.raises(SparkQueryError) as raised:
-        runtime.start([Numbers(0, 10)], "scan").then(FailsOn(cell)).collect()
-    runtime.release()
+        stages.collect(stages.start([Numbers(0, 10)]).then(FailsOn(cell)))
+    stages.runner.release()
     assert raised.value.kind is ErrorKind.NUMBER_FORMAT
     assert cell.replace("\\", "\\\\") in raised.value.parameters["expression"]
     assert not (tmp_path / "proof").exists()

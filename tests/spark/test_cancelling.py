@@ -20,11 +20,11 @@ from py4j.protocol import Py4JJavaError
 import sundog
 from sundog.errors import SundogError
 from sundog.parquet.problems import FileSchemaProblem
+from sundog.plan.lower import scan
 from sundog.run import Run
-from sundog.runtime import execute
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.spark import SparkRuntime
 from sundog.support import Code
+from tests.runtime.stages import Stages
 from tests.runtime.toys import Numbers, Slow, Spills
 
 pytestmark = pytest.mark.spark
@@ -54,8 +54,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_slow(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    original = execute.scan_tasks
-    monkeypatch.setattr(execute, "scan_tasks", lambda *a, **k: [Slow(t, seconds) for t in original(*a, **k)])
+    original = scan.scan_tasks
+    monkeypatch.setattr(scan, "scan_tasks", lambda *a, **k: [Slow(t, seconds) for t in original(*a, **k)])
     Slow.begun.clear()
 
 
@@ -308,7 +308,8 @@ def test_files_that_a_killed_worker_spilled_are_removed_by_the_next_task(session
     told = tmp_path / "told"
 
     def run() -> None:
-        SparkRuntime(session, 1 << 20).start([Spills(str(told))], "scan").collect()
+        stages = Stages(session)
+        stages.collect(stages.start([Spills(str(told))]))
 
     runner, outcome = start(session, run, "spilled on executors")
     while not told.exists():
@@ -320,9 +321,9 @@ def test_files_that_a_killed_worker_spilled_are_removed_by_the_next_task(session
     while Path("/proc", process).exists():
         time.sleep(0.1)
     assert Path(scratch).exists()
-    runtime = SparkRuntime(session, 1 << 20)
-    runtime.start([Numbers(0, 10)], "scan").collect()
-    runtime.release()
+    stages = Stages(session)
+    stages.collect(stages.start([Numbers(0, 10)]))
+    stages.runner.release()
     assert not Path(scratch).exists()
 
 
@@ -391,7 +392,7 @@ def test_a_failure_after_a_request_is_not_started_again_on_spark(
         raise FileSchemaProblem("a file", "that only Spark reads")
 
     session.conf.set("spark.sundog.placement", placement)
-    monkeypatch.setattr(execute, "scan_tasks", fail)
+    monkeypatch.setattr(scan, "scan_tasks", fail)
     runner, outcome = start(session, session.sql(QUERY).collect, "already cancelled")
     runner.join(60)
     assert_cancelled(outcome, outcome.ended, "part of cancelled job group")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
+from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 
@@ -51,13 +53,13 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def small_figures(monkeypatch: pytest.MonkeyPatch, session: Any) -> None:
+def small_figures(monkeypatch: pytest.MonkeyPatch, session: Any) -> Iterator[None]:
     session.conf.set("spark.sundog.placement", "executors")
-    monkeypatch.setattr("sundog.runtime.prepare.TASK_BYTES", 1024)
-    monkeypatch.setattr("sundog.runtime.prepare._GATHERED_ROWS", 100)
     monkeypatch.setattr("sundog.operators.aggregate.key_probe.PROBE_ROWS", 1000)
     monkeypatch.setattr("sundog.operators.aggregate.skip_probe.PROBE_ROWS", 1000)
     monkeypatch.setattr("sundog.operators.aggregate.inputs.FEWEST_ROWS", 1000)
+    with costs(session, task_bytes=1024, gather_groups=100):
+        yield
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -65,8 +67,7 @@ def test_shares_give_sparks_answer(session: Any, query: str) -> None:
     ours = session.sql(QUERIES[query]).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
-    assert "HashShares: keys=" in run.plan
-    assert "each of 2 tasks reads all rows" in run.plan
+    assert "HashShares: each of 2 tasks reads all rows" in run.plan
     assert run.metrics["input_rows"] == ROWS, "each row is counted once"
     assert run.metrics["rows_read_again"] >= ROWS
     with plain_spark(session):
@@ -96,12 +97,9 @@ def test_few_groups_are_gathered(session: Any, query: str) -> None:
     assert_same(ours, theirs, ordered="ORDER BY" in query)
 
 
-def test_groups_that_cost_less_to_move_than_to_read_again_are_exchanged(
-    session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sundog.runtime.prepare._MOVED_ROW", 0)
-    monkeypatch.setattr("sundog.runtime.prepare._MOVED_BYTE", 0.5)
-    session.sql("SELECT name, count(*) AS c FROM scattered GROUP BY name").toArrow()
+def test_groups_that_cost_less_to_move_than_to_read_again_are_exchanged(session: Any) -> None:
+    with costs(session, decode_ns_per_byte=1, shuffle_ns_per_row=0, shuffle_ns_per_byte=0.5):
+        session.sql("SELECT name, count(*) AS c FROM scattered GROUP BY name").toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
     assert "HashExchange: keys=" in run.plan
@@ -117,19 +115,17 @@ def test_rows_that_are_not_simply_read_are_exchanged(session: Any) -> None:
     assert "HashExchange: keys=" in sundog.last_run().plan
 
 
-def test_many_slots_exchange(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sundog.runtime.spark.SparkRuntime.most_read", 1.0)
-    assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
+def test_many_slots_exchange(session: Any) -> None:
+    with costs(session, max_scattered_reads=1):
+        assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
 
 
 @pytest.mark.parametrize("query", ["one key", "distinct"])
-def test_a_slot_takes_several_shares_if_none_of_them_would_fit_a_tasks_memory_else(
-    session: Any, monkeypatch: pytest.MonkeyPatch, query: str
-) -> None:
-    monkeypatch.setattr("sundog.runtime.prepare._WAITING", 3.5)
+def test_a_slot_takes_several_shares_if_none_of_them_would_fit_a_tasks_memory_else(session: Any, query: str) -> None:
     session.conf.set("spark.sundog.task.memoryBytes", "1m")
     try:
-        ours = session.sql(QUERIES[query]).toArrow()
+        with costs(session, share_memory_factor=3.5):
+            ours = session.sql(QUERIES[query]).toArrow()
         run = sundog.last_run()
     finally:
         session.conf.unset("spark.sundog.task.memoryBytes")
@@ -141,13 +137,11 @@ def test_a_slot_takes_several_shares_if_none_of_them_would_fit_a_tasks_memory_el
     assert_same(ours, theirs, ordered=False)
 
 
-def test_groups_for_which_all_rows_would_be_read_too_often_are_exchanged(
-    session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_for_which_all_rows_would_be_read_too_often_are_exchanged(session: Any) -> None:
     session.conf.set("spark.sundog.task.memoryBytes", "1m")
-    monkeypatch.setattr("sundog.runtime.prepare._WAITING", 1000)
     try:
-        assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
+        with costs(session, share_memory_factor=1000):
+            assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
     finally:
         session.conf.unset("spark.sundog.task.memoryBytes")
 

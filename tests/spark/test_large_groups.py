@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
+from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 
@@ -53,16 +54,13 @@ def test_more_groups_than_memory(
     placement: str,
     most_shares: int,
     most_partitions: int | None,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In shares or partitions that are small enough; or, where there may be four of them only, through the disk."""
-    monkeypatch.setattr("sundog.runtime.prepare._MOST_SHARES", most_shares)
-    if most_partitions is not None:
-        monkeypatch.setattr("sundog.runtime.prepare._MOST_PARTITIONS", most_partitions)
     enabled.conf.set("spark.sundog.placement", placement)
     enabled.conf.set("spark.sundog.task.memoryBytes", "256m")
     before = scratch_folders()
-    ours = enabled.sql(QUERY).toArrow()
+    with costs(enabled, max_shares=most_shares, max_exchange_partitions=most_partitions or 1000):
+        ours = enabled.sql(QUERY).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
     assert ("HashShares" in run.plan) == (most_shares > 1)

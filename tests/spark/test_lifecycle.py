@@ -69,8 +69,8 @@ STEPS = {
     "reading the settings": "sundog.actions.lifecycle.conf_of",
     "reading the plan": "sundog.front.jvm.plan.parse_plan",
     "matching": "sundog.query.match_plan",
-    "lowering": "sundog.query.lower",
-    "preparing": "sundog.runtime.execute.prepare",
+    "optimizing": "sundog.query.optimize",
+    "planning": "sundog.runtime.execute.Planner",
     "executing": "sundog.query.execute",
 }
 ACTIONS: dict[str, Callable[[Any], Any]] = {
@@ -200,7 +200,7 @@ def test_a_bug_is_warned_of_once_for_each_place(
     session: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures._warned_places.clear()
-    monkeypatch.setattr("sundog.query.lower", lambda plan, settings: 1 / 0)
+    monkeypatch.setattr("sundog.query.optimize", lambda plan: 1 / 0)
     with caplog.at_level(logging.WARNING, "sundog"):
         session.sql(WHOLE).collect()
         session.sql(SUBTREE).collect()
@@ -213,7 +213,7 @@ def test_a_bug_is_warned_of_once_for_each_place(
 
 def test_a_bug_in_a_worker_is_a_bug(session: Any, falls_back: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator that fails on an executor: the driver sees what the worker raised, and Spark answers."""
-    monkeypatch.setattr("sundog.runtime.execute.LimitOperator", lambda *args: Unusable())
+    monkeypatch.setattr("sundog.plan.lower.planner.LimitOperator", lambda *args: Unusable())
     session.conf.set("spark.sundog.placement", "executors")
     assert len(session.sql("SELECT id FROM events WHERE num > 3 LIMIT 3").collect()) == 3
     session.conf.unset("spark.sundog.placement")

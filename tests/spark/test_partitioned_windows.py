@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
+from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 
@@ -40,12 +41,11 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def little_memory(session: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def little_memory(session: Any) -> Any:
     """All rows are taken to need more than ten times the memory of a task."""
-    monkeypatch.setattr("sundog.runtime.prepare.TASK_BYTES", 4096)
-    monkeypatch.setattr("sundog.runtime.prepare._SORTED_TIMES", 1000)
     session.conf.set("spark.sundog.task.memoryBytes", "64m")
-    yield
+    with costs(session, task_bytes=4096, sort_memory_factor=1000):
+        yield
     session.conf.unset("spark.sundog.task.memoryBytes")
 
 

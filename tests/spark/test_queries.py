@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import sundog
+from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
@@ -59,8 +60,7 @@ def tables(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     enabled.read.parquet(str(empty)).createOrReplaceTempView("nothing")
     enabled.table("events").write.partitionBy("small", "day").parquet(str(folder / "parted"))
     enabled.read.parquet(str(folder / "parted")).createOrReplaceTempView("parted")
-    with pytest.MonkeyPatch.context() as patch:  # so that two thousand rows are worth several tasks
-        patch.setattr("sundog.runtime.prepare.TASK_BYTES", 4096)
+    with costs(enabled, task_bytes=4096):  # so that two thousand rows are worth several tasks
         yield enabled
 
 

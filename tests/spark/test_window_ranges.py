@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 import sundog
 from sundog.errors import InternalError
 from sundog.operators.window.ranges.halo import HaloDrop
-from sundog.runtime.spark import SparkRuntime
+from sundog.report.pictures import shapes_of
+from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 
@@ -50,14 +52,16 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sundog.runtime.prepare.TASK_BYTES", 4096)
+def small_tasks(session: Any) -> Iterator[None]:
+    with costs(session, task_bytes=4096):
+        yield
 
 
 @pytest.fixture
-def moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def moved(session: Any, small_tasks: None) -> Iterator[None]:
     """As if there were more ranges than could each read everything."""
-    monkeypatch.setattr(SparkRuntime, "most_read", 1.0)
+    with costs(session, max_scattered_reads=1):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,7 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("clustered", "driver", "by row-group statistics"),
         ("clustered", "executors", "by row-group statistics"),
-        ("scattered", "executors", "cut by a sample, about rows_read="),
+        ("scattered", "executors", "cut by a sample, rows_read="),
     ],
 )
 @pytest.mark.parametrize("where", ["", " WHERE v > 0"], ids=["all", "filtered"])
@@ -112,8 +116,8 @@ def test_a_skewed_key_gets_even_ranges(enabled: Any, tmp_path: Path, placement: 
     frame.toArrow()
     run = sundog.last_run()
     assert run.metrics["output_rows"] == ROWS
-    (details,) = run.details["window"]
-    rows = [mark.rows for mark in details().ranges]
+    (details,) = shapes_of(run.graphs[0], run.stages[0])
+    rows = [mark.rows for mark in details.ranges]
     assert len(rows) > 1
     assert max(rows) < 2 * ROWS / len(rows)
 

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 import sundog
 from sundog.front.session.conf_table import ONLY_IN, PREFIX, is_known
 from sundog.versions import spark_version
+from tests.costs import costs
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.spark_settings import all_settings
 from tests.oracle.tables import events, write_files
@@ -88,9 +89,8 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with plain_spark(enabled):
         enabled.table("events").write.partitionBy("small").parquet(str(folder / "parted"))
     enabled.read.parquet(str(folder / "parted")).createOrReplaceTempView("parted")
-    with pytest.MonkeyPatch.context() as patch:  # so that two thousand rows are worth several tasks and an exchange
-        patch.setattr("sundog.runtime.prepare.TASK_BYTES", 4096)
-        patch.setattr("sundog.runtime.prepare._GATHERED_ROWS", 100)
+    # so that two thousand rows are worth several tasks and an exchange
+    with costs(enabled, task_bytes=4096, gather_groups=100):
         yield enabled
 
 

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from sundog.run import current_action
 from sundog.runtime.cancel import ActionCancelled, CancelKind, JobMarks, request_cancel
-from sundog.runtime.spark import block_session, session_tags
+from sundog.runtime.sessions import block_session, session_tags
 from sundog.versions import spark_version
 
 _SUNDOG = f"{Path(__file__).parents[1]}/"

@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame
 from sundog.actions.handed_out import translate_worker_errors
 from sundog.actions.lifecycle import Action, run_action, settle, under_action
 from sundog.config import read_settings
-from sundog.query import check_switched_on, conf_of, decided_text, plan_frame
-from sundog.report.explain import explain_text
+from sundog.plan.stages import StageGraph
+from sundog.query import check_switched_on, conf_of, explain_parts, plan_frame
+from sundog.report.explain import analyzed_text, explain_text
 from sundog.run import Run, last_run, start_run
 
 
@@ -31,28 +32,30 @@ def accelerate(frame: DataFrame) -> DataFrame:
     )
 
 
-def explain(frame: DataFrame, analyze: bool = False) -> str:
-    """The plan as text: what sundog takes, what stays on Spark and why; with `analyze`, run it and show the metrics."""
+def explain(frame: DataFrame, analyze: bool = False, costs: bool = False) -> str:
+    """The plan as text: what sundog takes, what stays on Spark and why.
+
+    `analyze`: run it, and show rows, bytes and time of each step. `costs`: the numbers that the planner compared.
+    """
     if analyze:
         _drain_frame(frame)
         run = last_run()
-        return explain_text(run.plan, run.reasons, run.metrics, run.placement, run.seconds)
+        return analyzed_text(run.graphs, run.stages, run.reasons, run.metrics, run.placement, run.seconds, costs)
     run = start_run("explain")
-    text = ""
     try:
         with under_action():
-            text = _planned_text(frame, run)
+            run.graphs = _graphs(frame, run)
     except Exception as error:
         settle(frame.sparkSession, run, error, may_restart=True)
-    return explain_text(text, run.reasons)
+    return explain_text(run.graphs, run.reasons, costs)
 
 
-def _planned_text(frame: DataFrame, run: Run) -> str:
+def _graphs(frame: DataFrame, run: Run) -> list[StageGraph]:
     conf = conf_of(frame.sparkSession)
     settings = read_settings(conf.get)
     check_switched_on(settings)
     planned = plan_frame(frame, run, conf, settings, collected=True)
-    return run.plan if planned is None else decided_text(planned, run)
+    return [] if planned is None else explain_parts(planned, run)
 
 
 def _drain_frame(frame: DataFrame) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.types import Row
 
 from sundog.actions.explicit import explain
 from sundog.actions.lifecycle import Action, Shadowed, run_action, under_action
-from sundog.runtime.spark import frame_from_table
+from sundog.runtime.frames import frame_from_table
 from sundog.support import Code, Declined
 from sundog.versions import spark_version
 

@@ -37,8 +37,8 @@ from sundog.query import Planned, check_switched_on, conf_of, plan_frame, splice
 from sundog.run import Run, start_run
 from sundog.runtime.cancel import ActionCancelled, current_watch, watching
 from sundog.runtime.execute import Execution
+from sundog.runtime.frames import collect_arrow
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
-from sundog.runtime.spark import collect_arrow
 from sundog.shadow import Tally
 from sundog.support import Code, Reason
 
@@ -233,7 +233,7 @@ def _record(run: Run, execution: Execution) -> None:
     merged = Metrics(run.metrics)
     merged.merge(execution.metrics)
     run.metrics = merged.as_numbers()
-    run.stages.extend(execution.stages)
+    run.stages.append(execution.stages)
 
 
 @contextmanager

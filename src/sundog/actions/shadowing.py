@@ -24,7 +24,7 @@ from sundog.functions.table import is_rounded
 from sundog.plan.logical import Aggregate, Limit, LogicalPlan, Project, Sort, TopK, Window
 from sundog.query import Planned, conf_of
 from sundog.run import Run
-from sundog.runtime.spark import collect_arrow
+from sundog.runtime.frames import collect_arrow
 from sundog.shadow import Difference, Tally
 from sundog.support import Code, Reason
 from sundog.tree import walk
@@ -110,7 +110,7 @@ class Shadow:
         conf = conf_of(self.session)
         confs = {**conf.options, **{key: str(value) for key, value in conf.effective.items()}}
         query = self.planned.frame._jdf.queryExecution().analyzed().toString()
-        return Difference(self.name, query, self.planned.text, confs, tuple(pairs), note)
+        return Difference(self.name, query, self.run.plan, confs, tuple(pairs), note)
 
     def _collected_by_spark(self) -> pa.Table:
         """The query's rows, instants in UTC as sundog has them: Spark sends them in the session's time zone."""

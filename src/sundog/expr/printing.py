@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
 from sundog.expr.casts import cast
 from sundog.expr.nodes import (
     Abs,
@@ -95,6 +96,28 @@ def render_value(value: Any, dtype: pa.DataType) -> str:
         column = pa.array([value], storage).view(dtype)
         return str(cast(column, pa.string(), EvalMode.LEGACY, None)[0])
     return str(value)
+
+
+def named_text(named: NamedExpr) -> str:
+    return named.name if named.is_passthrough else f"{render(named.expr)} AS {named.name}"
+
+
+def call_text(call: AggregateCall) -> str:
+    distinct = "DISTINCT " if call.distinct else ""
+    arguments = ", ".join(render(arg) for arg in call.args) or "*"
+    condition = f" FILTER (WHERE {render(call.filter)})" if call.filter is not None else ""
+    return f"{call.function}({distinct}{arguments}){condition} AS {call.name}"
+
+
+def window_text(call: WindowCall) -> str:
+    """The call without its name."""
+    frame = call.frame
+    bounds = [
+        f"{bound.offset}{' ' + bound.unit if bound.unit else ''}" if bound.offset is not None else bound.kind.value
+        for bound in (frame.start, frame.end)
+    ]
+    arguments = ", ".join(render(arg) for arg in call.args)
+    return f"{call.function}({arguments}) {frame.units.upper()} BETWEEN {bounds[0]} AND {bounds[1]}"
 
 
 def _quoted(text: str) -> str:

@@ -11,11 +11,11 @@ import re
 import shutil
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
-from sundog.metrics import Metrics
+from sundog.metrics import Metrics, OperatorCounts
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 _SCRATCH = "sundog-scratch-"
@@ -48,17 +48,39 @@ class MemoryBudget:
         return self.used > self.limit
 
 
+class ScratchFolder:
+    """A folder of one task's own, made when first asked for, in `root` or the system's temporary folder."""
+
+    __slots__ = ("_path", "_root")
+
+    def __init__(self, root: str | None) -> None:
+        self._root = root
+        self._path: Path | None = None
+
+    def path(self) -> Path:
+        if self._path is None:
+            self._path = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-", dir=self._root))
+        return self._path
+
+    def remove(self) -> None:
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+            self._path = None
+
+
 @dataclass
 class TaskContext:
-    """One task's counters, memory, scratch folder and cancellation."""
+    """One task's counters, memory, scratch folder and cancellation, as one of its operators sees them.
+
+    `metrics` are the operator's own; everything else belongs to the task.
+    """
 
     partition: int = 0
     metrics: Metrics = field(default_factory=Metrics)
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     cancelled: Event = field(default_factory=Event)
     hints: set[str] = field(default_factory=set)  # what tasks of a stage tell each other; only speed may depend on it
-    spill_root: str | None = None  # where scratch folders are made; None is the system's temporary folder
-    _scratch: Path | None = None
+    scratch_folder: ScratchFolder = field(default_factory=lambda: ScratchFolder(None))
 
     def check_cancelled(self) -> None:
         if self.cancelled.is_set():
@@ -66,15 +88,15 @@ class TaskContext:
 
     def scratch(self) -> Path:
         """A folder of this task's own, made when first asked for and removed by `close`."""
-        if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-", dir=self.spill_root))
-        return self._scratch
+        return self.scratch_folder.path()
+
+    def counting_into(self, counts: OperatorCounts) -> TaskContext:
+        """The same task, for one of its operators."""
+        return replace(self, metrics=counts.metrics)
 
     def close(self) -> None:
         self.metrics.add("peak_memory_bytes", self.memory.peak)
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+        self.scratch_folder.remove()
 
 
 def remove_abandoned_scratch(root: str) -> None:

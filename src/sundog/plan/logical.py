@@ -1,6 +1,6 @@
 """The algebra of sundog's plans: what the query means, not yet how or where it runs.
 
-Unary trees only: `Scan` or `Foreign` at the bottom, everything else has one child. Columns carry internal names
+Trees of any arity: `Scan` and `Foreign` are the leaves, `Union` has any number of children. Columns carry internal names
 (`name#exprId`), unique in the whole query, so no node needs to qualify or rename to stay unambiguous. The names that
 the user sees are put on once, at the top, by position.
 """
@@ -94,6 +94,17 @@ class Expand(LogicalPlan):
 
 
 @dataclass(frozen=True)
+class Union(LogicalPlan):
+    """UNION ALL: the rows of all children, whose columns have the same names and types, in the same order."""
+
+    inputs: tuple[LogicalPlan, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.inputs[0].schema
+
+
+@dataclass(frozen=True)
 class TopK(LogicalPlan):
     """`ORDER BY order LIMIT limit OFFSET offset`: rows offset .. offset+limit of the sorted child.
 
@@ -167,3 +178,16 @@ class Window(LogicalPlan):
     def schema(self) -> pa.Schema:
         fields = [(f.name, f.type) for f in self.child.schema]
         return pa.schema([*fields, *((c.name, c.dtype) for c in self.calls)])
+
+
+def spark_has_one_partition(plan: LogicalPlan) -> bool:
+    """Whether plain Spark would have all rows of this in one partition, in order."""
+    while isinstance(plan, Project | Filter | Expand):
+        plan = plan.child
+    match plan:
+        case Aggregate():
+            return not plan.keys
+        case Window():
+            return not plan.partition_by
+        case _:
+            return isinstance(plan, TopK | Limit)

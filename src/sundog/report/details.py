@@ -1,26 +1,24 @@
 """What each shape leaves behind for the report: plain numbers and words, nothing that still runs.
 
 A run's metrics say *how many* row groups were skipped; a picture needs to know *which*, and where they lie on the order
-key. The runtime fills one of the records below while it works and puts it into `Run.details`; the report draws it.
+key. The planner leaves notes on the graph of stages; when a report is written, and not before, `pictures.py` makes the
+records below of them, which the report draws.
 
     axis = KeyAxis([bound for group in groups for bound in (group.low, group.high)])
-    run.details["topk"] = TopKDetails("event_time DESC", k=10, descending=True, scale=axis.scale, row_groups=tuple(
+    TopKDetails("event_time DESC", k=10, descending=True, scale=axis.scale, row_groups=tuple(
         RowGroupMark(group.file, group.index, group.rows, RowGroupState.READ, axis.point(group.low), axis.point(group.high))
         for group in groups
     ))
 
 A key may be of any orderable type, so a value comes to the picture as a `KeyPoint`: a position, and the text that people
 see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such.
-
-Most runs are never drawn, and a query must not wait for a picture: instead of a record, a function that makes it may be
-left, and is called when a report is written.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -144,42 +142,8 @@ class AggregateDetails:
     early_emits: int = 0
     groups_per_partition: tuple[int, ...] = ()
 
-    @classmethod
-    def from_metrics(
-        cls, keys: str, metrics: Mapping[str, float], groups_per_partition: tuple[int, ...] = ()
-    ) -> AggregateDetails:
-        """From the run's own counters: right when the plan holds one aggregate and no other exchange."""
-
-        def counted(name: str) -> int:
-            return int(metrics.get(name, 0))
-
-        return cls(
-            keys=keys,
-            input_rows=counted("partial_input_rows") or counted("input_rows"),
-            partial_rows=counted("partial_output_rows"),
-            partial_skipped=counted("partial_aggregation_skipped"),
-            exchange_rows=counted("exchange_rows"),
-            exchange_bytes=counted("exchange_bytes"),
-            groups=counted("groups"),
-            spill_count=counted("spill_count"),
-            spilled_bytes=counted("spilled_bytes"),
-            early_emits=counted("early_emits"),
-            groups_per_partition=groups_per_partition,
-        )
-
 
 ShapeDetails = TopKDetails | WindowDetails | AggregateDetails
-
-
-def shape_details(details: Mapping[str, Any]) -> list[ShapeDetails]:
-    """The pictures that a run can show. An entry of `Run.details` is a record, a function that makes one, or a list."""
-    found: list[ShapeDetails] = []
-    for value in details.values():
-        for each in value if isinstance(value, (list, tuple)) else (value,):
-            made = each() if callable(each) else each
-            if isinstance(made, ShapeDetails):
-                found.append(made)
-    return found
 
 
 class KeyAxis:

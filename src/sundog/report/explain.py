@@ -1,44 +1,100 @@
-"""A plan as text. The same words for explain, for `Run.plan` and for golden tests: nothing unstable is printed."""
+"""What sundog takes of a query and what it did, as text. The same words for explain, `Run.plan` and golden tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from sundog.metrics import METRICS, Category
-from sundog.plan.physical import PhysicalPlan
+from sundog.metrics import METRICS, Category, OperatorCounts
+from sundog.plan.explain import Line, outline, render_plan, steps_of
+from sundog.plan.records import StageRecord
+from sundog.plan.stages import StageGraph
+from sundog.report.wording import bytes_text, count_text, plural, seconds_text
 from sundog.support import Reason
 
-
-def render_plan(plan: PhysicalPlan) -> str:
-    """The physical plan, root first, children indented."""
-    lines: list[str] = []
-    depth = 0
-    node: PhysicalPlan | None = plan
-    while node is not None:
-        for line in node.lines():
-            lines.append("  " * depth + line)
-            depth += 1
-        node = next(iter(node.children), None)
-    return "\n".join(lines)
+NOTHING = "Nothing of this query: Spark runs it unchanged."
 
 
-def explain_text(
-    plan: str,
+def explain_text(graphs: Sequence[StageGraph], reasons: Iterable[Reason], costs: bool = False) -> str:
+    """What sundog would take, what stays on Spark and why; with `costs`, the numbers that the plan was made with."""
+    plan = "\n\n".join(filter(None, map(render_plan, graphs)))
+    sections = ["== Sundog ==", plan or NOTHING, *_reasons(reasons)]
+    return "\n".join([*sections, *(_costs(graphs) if costs else [])])
+
+
+def analyzed_text(
+    graphs: Sequence[StageGraph],
+    records: Sequence[Sequence[StageRecord]],
     reasons: Iterable[Reason],
-    metrics: Mapping[str, float] | None = None,
-    placement: str | None = None,
-    seconds: float | None = None,
+    metrics: Mapping[str, float],
+    placement: str | None,
+    seconds: float,
+    costs: bool = False,
 ) -> str:
-    """What sundog takes, what stays on Spark and why; with metrics, what happened."""
-    sections = ["== Sundog ==", plan or "Nothing of this query: Spark runs it unchanged."]
-    reasons = list(reasons)
-    if reasons:
-        sections += ["-- stays on Spark --", *(f"* {reason}" for reason in reasons)]
-    if metrics is not None:
-        where = f" on {placement}" if placement else ""
-        took = f" in {seconds:.3f} s" if seconds is not None else ""
-        sections += [f"-- ran{where}{took} --", *render_metrics(metrics)]
-    return "\n".join(sections)
+    """The same after it ran: rows, bytes and time of each operator, every stage, every metric."""
+    plan = "\n\n".join("\n".join(_analyzed_lines(*each)) for each in zip(graphs, records, strict=False))
+    where = f" on {placement}" if placement else ""
+    sections = ["== Sundog ==", plan or NOTHING, *_reasons(reasons), f"-- ran{where} in {seconds:.3f} s --"]
+    stages = [line for each in zip(graphs, records, strict=False) for line in _stage_lines(*each)]
+    sections += [*render_metrics(metrics), *(["-- stages --", *stages] if stages else [])]
+    return "\n".join([*sections, *(_costs(graphs) if costs else [])])
+
+
+def _reasons(reasons: Iterable[Reason]) -> list[str]:
+    lines = [f"* {reason}" for reason in reasons]
+    return ["-- stays on Spark --", *lines] if lines else []
+
+
+def _costs(graphs: Sequence[StageGraph]) -> list[str]:
+    sites = {graph.site.place: graph.site for graph in graphs if graph.site is not None}
+    lines: list[str] = []
+    for place, site in sites.items():
+        lines += [f"-- costs on {place.value}, {plural(site.slots, 'slot')} --", *site.costs.lines()]
+    return lines
+
+
+def _analyzed_lines(graph: StageGraph, records: Sequence[StageRecord]) -> list[str]:
+    return [f"{'  ' * line.depth}{line.text}{_counted(line, records)}" for line in outline(graph)]
+
+
+def _counted(line: Line, records: Sequence[StageRecord]) -> str:
+    """`  [5 million rows, 120 MiB, 0.41 s]`: what left the step, and the time of all tasks in it."""
+    found = counts_of(line, records)
+    if found is None or line.operator is None:
+        return ""
+    total, below = found
+    if not total.batches:
+        return ""
+    took = seconds_text(max(total.seconds - below, 0.0))
+    return f"  [{plural(total.rows, 'row')}, {bytes_text(total.bytes)}, {took}]"
+
+
+def counts_of(line: Line, records: Sequence[StageRecord]) -> tuple[OperatorCounts, float] | None:
+    """What the step counted, and the seconds of the steps below it in its chain; None if it did not run."""
+    by_number = {record.number: record for record in records}
+    there = [by_number[stage.number] for stage in line.stages if stage.number in by_number]
+    if line.operator is None or not there:
+        return None
+    total, below = OperatorCounts(), 0.0
+    for record in there:
+        total.merge(record.operators[line.operator])
+        below += record.operators[line.operator - 1].seconds if line.operator else 0.0
+    return total, below
+
+
+def _stage_lines(graph: StageGraph, records: Sequence[StageRecord]) -> list[str]:
+    """Every stage that ran, in the order of planning; those beside the plan above are marked with what they were for."""
+    beside = {stage.number for stage in steps_of(graph)}
+    lines = []
+    for record in records:
+        rows = record.operators[-2].rows if record.operators else 0
+        text = f"{record.number + 1}. {record.purpose} on {record.place}: {plural(record.tasks, 'task')}"
+        text += f", {count_text(rows)} rows, {seconds_text(record.seconds)}"
+        if record.given_up:
+            text += f", given up: {record.given_up}"
+        elif record.number in beside:
+            text += ", asked by the planner"
+        lines.append(text)
+    return lines
 
 
 def render_metrics(

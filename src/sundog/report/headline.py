@@ -5,6 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from sundog.operators.aggregate.final_operator import FinalAggregate
+from sundog.operators.topk.topk import TopKOperator
+from sundog.operators.window.window_operator import WindowOperator
+from sundog.plan.explain import outline
+from sundog.plan.lower.scan import TableScan
 from sundog.report.wording import count_text, plural, share_text
 
 if TYPE_CHECKING:
@@ -23,15 +28,15 @@ def summary(run: Run) -> str:
     """What happened, in plain English; for a run that was not accelerated, why not."""
     if not run.accelerated:
         return _why_not(run)
-    steps = [line.strip().partition(":")[0] for line in run.plan.splitlines()]
+    steps = [line.spec for graph in run.graphs for line in outline(graph)]
     sentences = []
-    if ("TopK", "ParquetScan") in pairwise(steps):
+    if any(isinstance(upper, TopKOperator) and isinstance(lower, TableScan) for upper, lower in pairwise(steps)):
         sentences.append(_topk(run.metrics))
-    if "Window" in steps:
+    if any(isinstance(operator, WindowOperator) for operator in steps):
         sentences.append(_window(run.metrics))
-    if "Aggregate" in steps:
+    if any(isinstance(operator, FinalAggregate) for operator in steps):
         sentences.append(_aggregate(run.metrics))
-    if "TopK" in steps and not sentences:
+    if any(isinstance(operator, TopKOperator) for operator in steps) and not sentences:
         sentences.append("Kept only the best rows of each part, then the best of those.")
     return " ".join(sentences) or "sundog ran the parts of this query that are shown in the plan below."
 

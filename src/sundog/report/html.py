@@ -16,7 +16,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sundog.metrics import METRICS
+from sundog.metrics import METRICS, Level, OperatorCounts
+from sundog.plan.explain import outline
+from sundog.plan.lower.scan import TableScan
+from sundog.plan.records import StageRecord
+from sundog.plan.stages import StageGraph
 from sundog.report.charts import (
     Bar,
     Phase,
@@ -28,8 +32,10 @@ from sundog.report.charts import (
     row_group_map,
     timed_bars,
 )
-from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails, shape_details
+from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails
+from sundog.report.explain import counts_of
 from sundog.report.headline import row_groups, summary, verdict, window_rows
+from sundog.report.pictures import shapes_of
 from sundog.report.wording import bytes_text, metric_text, plural, ratio_text, seconds_text, share_text
 
 if TYPE_CHECKING:
@@ -120,12 +126,13 @@ class Tile:
 
 @dataclass(frozen=True)
 class PlanLine:
-    """One step of the plan. `counted` are the metrics that belong to it and to no other step."""
+    """One step of the plan: the metrics that its operator counted, and its rows, bytes and time."""
 
     depth: int
     name: str
     rest: str
     counted: tuple[tuple[str, str], ...]
+    took: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +179,7 @@ def run_view(section: Section, index: int) -> RunView:
         tiles=tuple(_tiles(run)),
         timings=_timings(section.timings),
         reasons=tuple((each.code.name, each.sentence, each.node, each.code.value) for each in run.reasons),
-        plans=tuple(plan_lines(part, run.metrics) for part in run.plan.split("\n\n") if part.strip()),
+        plans=tuple(filter(None, (plan_lines(graph, records) for graph, records in _parts(run)))),
         stages=_stages(run),
         metrics=tuple(_metrics(run)),
         pictures=tuple(_picture(each) for each in _details(run)),
@@ -220,13 +227,14 @@ def _timings(timings: Sequence[Timing]) -> tuple[Phase, ...]:
 def _stages(run: Run) -> tuple[Phase, ...]:
     """Planning, each stage, and what is left of the total: handing rows over, and Spark's own work."""
     entries = [("Planning", run.planning_seconds, "planning", "")]
+    records = [record for part in run.stages for record in part]
     entries += [
-        (f"{number}. {stage.label.partition(':')[0]}", stage.seconds, "stage", plural(stage.tasks, "task"))
-        for number, stage in enumerate(run.stages, 1)
+        (f"{number}. {record.purpose}", record.seconds, "stage", plural(record.tasks, "task"))
+        for number, record in enumerate(records, 1)
     ]
     rest = run.seconds - sum(seconds for _, seconds, _, _ in entries)
     if rest > 0.0005:
-        entries.append(("The rest", rest, "rest", "handing rows over" if run.stages else "Spark itself"))
+        entries.append(("The rest", rest, "rest", "handing rows over" if records else "Spark itself"))
     return timed_bars(entries)
 
 
@@ -241,68 +249,43 @@ def _metrics(run: Run) -> Iterator[tuple[str, str, str]]:
         yield name, metric_text(name, run.metrics[name]), doc
 
 
-_STEP_METRICS: dict[str, tuple[str, ...]] = {
-    "LateMaterialize": ("row_groups_materialized",),
-    "TopK": ("topk_rounds", "threshold_updates", "rows_pruned_dynamic_filter"),
-    "ParquetScan": (
-        "files_total",
-        "files_pruned_statistics",
-        "files_pruned_dynamic_filter",
-        "row_groups_total",
-        "row_groups_scanned",
-        "row_groups_pruned_statistics",
-        "row_groups_pruned_initial_threshold",
-        "row_groups_pruned_dynamic_filter",
-        "row_groups_never_reached",
-        "input_rows",
-        "rows_filtered",
-        "bytes_scanned",
-        "bytes_decoded",
-    ),
-    "SparkInput": ("input_rows",),
-    "RangeRepartition": ("ranges", "rows_routed", "halo_rows"),
-    "HashExchange": ("exchange_rows", "exchange_bytes", "exchange_blocks"),
-    "Aggregate: mode=partial": ("partial_input_rows", "partial_output_rows", "partial_aggregation_skipped"),
-    "Aggregate: mode=final": ("groups", "spill_count", "spilled_bytes"),
-}
-
-
-def plan_lines(plan: str, metrics: dict[str, float]) -> tuple[PlanLine, ...]:
-    """The steps of a plan, each with its counters.
-
-    Counters are sums over the run. So they stand beside a step only where it is the only one of its kind; where there are
-    two, the table of metrics has the sum.
-    """
-    lines = [line for line in plan.splitlines() if line.strip()]
-    kinds = [_kind(line) for line in lines]
+def plan_lines(graph: StageGraph, records: Sequence[StageRecord]) -> tuple[PlanLine, ...]:
+    """The steps of a plan, each with what its operator counted; a scan also with what statistics ruled out."""
     found = []
-    for line, kind in zip(lines, kinds, strict=True):
-        text = line.lstrip()
-        name, _, rest = text.partition(":")
-        counted = _STEP_METRICS.get(kind, ()) if kinds.count(kind) == 1 else ()
-        found.append(
-            PlanLine(
-                depth=(len(line) - len(text)) // 2,
-                name=name,
-                rest=rest.strip(),
-                counted=tuple((each, metric_text(each, metrics[each])) for each in counted if metrics.get(each)),
-            )
-        )
+    for line in outline(graph):
+        name, _, rest = line.text.partition(":")
+        counts = counts_of(line, records)
+        values: dict[str, float] = {} if counts is None else counts[0].metrics.as_dict()
+        if isinstance(line.spec, TableScan):
+            values |= {name: value for name, value in graph.metrics.as_dict().items() if name in _SCAN_METRICS}
+        shown = [(name, metric_text(name, value)) for name, value in values.items() if value and _is_shown(name)]
+        found.append(PlanLine(line.depth, name, rest.strip(), tuple(shown), "" if counts is None else _took(*counts)))
     return tuple(found)
 
 
-def _kind(line: str) -> str:
-    text = line.strip()
-    head = text.split(",")[0]
-    return head if head in _STEP_METRICS else text.partition(":")[0]
+_SCAN_METRICS = frozenset(name for name in METRICS if name.startswith(("files_", "row_groups_")))
+
+
+def _is_shown(name: str) -> bool:
+    return METRICS[name].level is Level.SUMMARY
+
+
+def _took(counts: OperatorCounts, below: float) -> str:
+    """Rows, bytes and time of a step."""
+    if not counts.batches:
+        return ""
+    took = seconds_text(max(counts.seconds - below, 0.0))
+    return f"{plural(counts.rows, 'row')}, {bytes_text(counts.bytes)}, {took}"
 
 
 def _details(run: Run) -> list[ShapeDetails]:
-    """What the shapes left; a single aggregate that left nothing is drawn from the counters."""
-    found = shape_details(run.details)
-    if not found and run.accelerated and run.metrics.get("groups"):
-        return [AggregateDetails.from_metrics("", run.metrics)]
-    return found
+    return [shape for graph, records in _parts(run) for shape in shapes_of(graph, records)]
+
+
+def _parts(run: Run) -> list[tuple[StageGraph, list[StageRecord]]]:
+    """The graphs of a run with what their stages did; nothing of one that failed before."""
+    padded = [*run.stages, *([] for _ in run.graphs[len(run.stages) :])]
+    return list(zip(run.graphs, padded, strict=True))
 
 
 def _picture(details: ShapeDetails) -> Picture:

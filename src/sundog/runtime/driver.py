@@ -1,4 +1,4 @@
-"""Runs tasks on threads of the driver's own process; exchanges stay in memory.
+"""Runs stages on threads of the driver's own process; exchanges stay in memory.
 
 Kernels and Arrow release the GIL, so threads are enough, and nothing is copied or serialised between stages. For work
 that fits (`spark.sundog.driver.maxBytes`) this avoids a Spark job altogether, which costs more than most top-ks do.
@@ -19,56 +19,103 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sundog.metrics import Metrics
+from sundog.metrics import OperatorCounts
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
-from sundog.operators.window.ranges.own_reads import MAX_READ_AMPLIFICATION
-from sundog.runtime.cancel import POLL_SECONDS, STOP_SECONDS, ActionCancelled, CancelWatch, WatchedEvent, current_watch
-from sundog.runtime.flow import Flow, Runtime, StageRecord
-from sundog.runtime.progress import NO_PROGRESS, ProgressSink, stage_name
-from sundog.runtime.task import BatchSource, HeldBatches, Source, run_operators
+from sundog.operators.sources import BatchSource, HeldBatches, Source
+from sundog.plan.records import StageRecords
+from sundog.plan.stages import Exchange, Stage
+from sundog.runtime.cancel import (
+    POLL_SECONDS,
+    STOP_SECONDS,
+    ActionCancelled,
+    CancelWatch,
+    WatchedEvent,
+    current_watch,
+)
+from sundog.runtime.progress import NO_PROGRESS, ProgressSink
+from sundog.runtime.task import run_operators, stage_counts
 
 T = TypeVar("T")
-_FEW_ROWS = 1 << 16  # which one task groups in less time than it takes to share them out
+Batches = list[pa.RecordBatch]
 
 
-class DriverRuntime(Runtime):
-    name = "driver"
-    most_read = MAX_READ_AMPLIFICATION
-    scan_tasks_per_slot = 4  # a task costs 0.1 ms
+@dataclass(frozen=True)
+class _Task:
+    """One task of a stage: where it counts, and the context of its output."""
 
-    def __init__(self, parallelism: int, task_memory_bytes: int, progress: ProgressSink = NO_PROGRESS) -> None:
-        self.parallelism = max(1, parallelism)
+    context: TaskContext
+    counts: Sequence[OperatorCounts]
+
+    def stream(self, source: Source, operators: Sequence[Operator]) -> Iterator[pa.RecordBatch]:
+        read = source.read(self.context.counting_into(self.counts[0]))
+        return run_operators(read, operators, self.context, self.counts)
+
+
+class DriverRuntime:
+    """Runs stages with `slots` tasks at once."""
+
+    def __init__(
+        self,
+        slots: int,
+        task_memory_bytes: int,
+        progress: ProgressSink = NO_PROGRESS,
+        records: StageRecords | None = None,
+    ) -> None:
         self.progress = progress
-        self.metrics = Metrics()
-        self.stages: list[StageRecord] = []
-        self.task_memory_bytes = task_memory_bytes
+        self.records = StageRecords() if records is None else records
+        self._slots = max(1, slots)
+        self._task_memory_bytes = task_memory_bytes
 
-    def start(self, sources: Sequence[Source], label: str) -> Flow:
-        return _DriverFlow(self, list(sources), (), label)
+    def exchange(self, stage: Stage, sources: Sequence[Source], output: Exchange) -> list[Source]:
+        """What the tasks of the next stage read."""
+        partitioner = output.partitioner
+        few = output.unsplit_rows // max(len(sources), 1)
 
-    def release(self) -> None:
-        """What is held here belongs to the flows, and goes with them."""
+        def split(index: int, task: _Task) -> _Split:
+            stream = task.stream(sources[index], stage.operators)
+            unsplit: Batches = []
+            rows = 0
+            while rows < few:
+                batch = next(stream, None)
+                if batch is None:
+                    task.context.metrics.add("exchange_rows", rows)
+                    return _Split(unsplit, None)
+                unsplit.append(batch)
+                rows += batch.num_rows
+            return _Split([], _buckets(partitioner, chain(unsplit, stream), task.context))
 
-    def run_tasks(self, count: int, task: Callable[[int, TaskContext], T], label: str) -> list[T]:
-        """Run `task(index, context)` for each index; the first failure cancels the others and is raised.
+        return _targets(output, self._run(stage, len(sources), split))
+
+    def hold(self, stage: Stage, sources: Sequence[Source]) -> list[Source]:
+        """What several stages read."""
+        return [HeldBatches(batches) for batches in self.gather(stage, sources)]
+
+    def gather(self, stage: Stage, sources: Sequence[Source]) -> list[Batches]:
+        """The batches of each partition."""
+        return self._run(stage, len(sources), lambda index, task: list(task.stream(sources[index], stage.operators)))
+
+    def _run(self, stage: Stage, count: int, task: Callable[[int, _Task], T]) -> list[T]:
+        """Run `task(index, ...)` for each index; the first failure cancels the others and is raised.
 
         Raises ActionCancelled if the user cancels the action meanwhile.
         """
         watch = current_watch()
         watch.check()
-        on_this_thread = count <= 1 or self.parallelism == 1
+        on_this_thread = count <= 1 or self._slots == 1
         cancelled = WatchedEvent(watch) if on_this_thread else threading.Event()
-        stage_metrics = Metrics()
+        record = self.records.of(stage)
         lock = threading.Lock()
         hints: set[str] = set()
         start = perf_counter()
 
         def one(index: int) -> T:
-            context = TaskContext(index, Metrics(), MemoryBudget(self.task_memory_bytes), cancelled, hints)
+            counts = stage_counts(stage.operators)
+            memory = MemoryBudget(self._task_memory_bytes)
+            context = TaskContext(index, counts[-1].metrics, memory, cancelled, hints)
             try:
                 context.check_cancelled()
-                return task(index, context)
+                return task(index, _Task(context, counts))
             except BaseException:
                 cancelled.set()
                 raise
@@ -76,20 +123,19 @@ class DriverRuntime(Runtime):
                 context.close()
                 self.progress.advance()
                 with lock:
-                    stage_metrics.merge(context.metrics)
+                    for total, own in zip(record.operators, counts, strict=True):
+                        total.merge(own)
 
-        self.progress.start(stage_name(label), count)
+        self.progress.start(stage.purpose, count)
         try:
-            results = [one(index) for index in range(count)] if on_this_thread else self._run_all(count, one, cancelled)
+            return [one(index) for index in range(count)] if on_this_thread else self._run_all(count, one, cancelled)
         finally:
-            stage_metrics.add("tasks", count)
-            stage_metrics.add("stages")
-            self.metrics.merge(stage_metrics)
-            self.stages.append(StageRecord(label, count, perf_counter() - start, stage_metrics.as_dict()))
-        return results
+            record.tasks += count
+            record.operators[-1].metrics.add("tasks", count)
+            record.seconds += perf_counter() - start
 
     def _run_all(self, count: int, one: Callable[[int], T], cancelled: threading.Event) -> list[T]:
-        futures = [_threads(self.parallelism).submit(one, index) for index in range(count)]
+        futures = [_threads(self._slots).submit(one, index) for index in range(count)]
         try:
             return _results(futures, current_watch())
         except BaseException as error:
@@ -129,14 +175,12 @@ def _error_of(future: Future[T], watch: CancelWatch) -> BaseException | None:
 class _Split:
     """What a task has for each target; or, where it is little, all of it unsplit."""
 
-    unsplit: list[pa.RecordBatch]
-    buckets: list[list[pa.RecordBatch]] | None
+    unsplit: Batches
+    buckets: list[Batches] | None
 
 
-def _buckets(
-    partitioner: Partitioner, stream: Iterator[pa.RecordBatch], context: TaskContext
-) -> list[list[pa.RecordBatch]]:
-    buckets: list[list[pa.RecordBatch]] = [[] for _ in range(partitioner.partitions)]
+def _buckets(partitioner: Partitioner, stream: Iterator[pa.RecordBatch], context: TaskContext) -> list[Batches]:
+    buckets: list[Batches] = [[] for _ in range(partitioner.partitions)]
     for target, batch in partitioner.split(stream, context):
         if batch.num_rows:
             buckets[target].append(batch)
@@ -144,76 +188,29 @@ def _buckets(
     return buckets
 
 
-def _targets(partitioner: Partitioner, produced: list[_Split]) -> list[Source]:
+def _targets(output: Exchange, produced: list[_Split]) -> list[Source]:
     """What the tasks of the next stage read. If no task had much, one of them reads all."""
-    if partitioner.joinable and all(split.buckets is None for split in produced):
+    partitioner, most = output.partitioner, output.unsplit_rows
+    if most and all(split.buckets is None for split in produced):
         return [BatchSource([batch for split in produced for batch in split.unsplit])]
     spread = [
         _buckets(partitioner, iter(split.unsplit), TaskContext()) if split.buckets is None else split.buckets
         for split in produced
     ]
     targets = [[batch for buckets in spread for batch in buckets[target]] for target in range(partitioner.partitions)]
-    return [BatchSource(batches) for batches in (_joined(targets) if partitioner.joinable else targets)]
+    return [BatchSource(batches) for batches in (_joined(targets, most) if most else targets)]
 
 
-def _joined(targets: list[list[pa.RecordBatch]]) -> list[list[pa.RecordBatch]]:
+def _joined(targets: list[Batches], most: int) -> list[Batches]:
     """Neighbours together as long as they are few rows: a task costs more than to group some thousands."""
-    joined: list[list[pa.RecordBatch]] = []
-    room = 0
+    joined: list[Batches] = []
+    capacity = 0
     for batches in targets:
         rows = sum(batch.num_rows for batch in batches)
-        if joined and rows <= room:
+        if joined and rows <= capacity:
             joined[-1] = joined[-1] + batches
-            room -= rows
+            capacity -= rows
         else:
             joined.append(batches)
-            room = _FEW_ROWS - rows
+            capacity = most - rows
     return joined
-
-
-class _DriverFlow(Flow):
-    def __init__(
-        self, runtime: DriverRuntime, sources: list[Source], operators: tuple[Operator, ...], label: str
-    ) -> None:
-        self._runtime = runtime
-        self._sources = sources
-        self._operators = operators
-        self._label = label
-
-    def then(self, *operators: Operator) -> Flow:
-        return _DriverFlow(self._runtime, self._sources, (*self._operators, *operators), self._label)
-
-    def exchange(self, partitioner: Partitioner) -> Flow:
-        few = _FEW_ROWS // max(len(self._sources), 1) if partitioner.joinable else 0
-
-        def split(index: int, context: TaskContext) -> _Split:
-            stream = run_operators(self._sources[index].read(context), self._operators, context)
-            unsplit: list[pa.RecordBatch] = []
-            rows = 0
-            while rows < few:
-                batch = next(stream, None)
-                if batch is None:
-                    context.metrics.add("exchange_rows", rows)
-                    return _Split(unsplit, None)
-                unsplit.append(batch)
-                rows += batch.num_rows
-            return _Split([], _buckets(partitioner, chain(unsplit, stream), context))
-
-        produced = self._runtime.run_tasks(len(self._sources), split, self._label)
-        return _DriverFlow(self._runtime, _targets(partitioner, produced), (), partitioner.describe())
-
-    def hold(self) -> Flow:
-        held = [HeldBatches(batches) for batches in self.collect_partitions()]
-        return _DriverFlow(self._runtime, list(held), (), self._label)
-
-    def gather(self) -> Flow:
-        return _DriverFlow(self._runtime, [BatchSource(self.collect())], (), "Gather")
-
-    def collect(self) -> list[pa.RecordBatch]:
-        return [batch for batches in self.collect_partitions() for batch in batches]
-
-    def collect_partitions(self) -> list[list[pa.RecordBatch]]:
-        def run(index: int, context: TaskContext) -> list[pa.RecordBatch]:
-            return list(run_operators(self._sources[index].read(context), self._operators, context))
-
-        return self._runtime.run_tasks(len(self._sources), run, self._label)

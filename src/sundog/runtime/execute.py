@@ -1,347 +1,311 @@
-"""Runs a physical plan: has the open questions decided (`prepare.py`), builds the flow node by node, counts what was done."""
+"""Runs a planned part of a query: drives the planner's steps, runs its stages, gives out the result.
+
+Nothing is decided here. A step of the planner is a stage whose rows it wants to see; it is run with the stages that it
+reads, each once, and the rows are sent back. What is left at the end is the result's stage, which runs when its rows are
+asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from sundog.config import Settings
 from sundog.errors import InternalError
-from sundog.expr.nodes import Column, columns_of
 from sundog.metrics import Metrics
-from sundog.operators.aggregate.phases import aggregate_phases
-from sundog.operators.limit import LimitOperator
-from sundog.operators.scan.scan import limit_scan, repeated_scans, scan_tasks
-from sundog.operators.sort import SortOperator
-from sundog.operators.topk.topk import TopKOperator
-from sundog.operators.window.ranges.cuts import KeySample
+from sundog.operators.sources import BatchSource, Source
 from sundog.operators.window.ranges.halo import check_row_accounting
-from sundog.operators.window.ranges.scans import RangeScans
-from sundog.operators.window.steps import WindowSteps
-from sundog.parquet.prune.access_plan import plan_access
-from sundog.plan.logical import Scan
-from sundog.plan.physical import (
-    Apply,
-    ForeignScan,
-    GroupWay,
-    LimitAny,
-    ParallelWindow,
-    ParquetScan,
-    PhysicalPlan,
-    RangeWay,
-    SortAll,
-    TopKMerge,
-    TopKScan,
-    TwoPhaseAggregate,
-    has_one_partition,
-    named_text,
-    narrowed,
-    scan_below,
+from sundog.plan.costs import read_costs
+from sundog.plan.logical import Limit, LogicalPlan, Window, spark_has_one_partition
+from sundog.plan.lower.planner import Planner, Rows, Sites, Step, Steps
+from sundog.plan.records import StageRecord, StageRecords
+from sundog.plan.stages import (
+    Exchange,
+    Gather,
+    Hold,
+    Input,
+    Parts,
+    Place,
+    Site,
+    SparkRows,
+    Stage,
+    StageGraph,
+    StageRows,
 )
-from sundog.report.details import AggregateDetails
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.flow import Flow, Runtime, StageRecord
-from sundog.runtime.prepare import (
-    Leaf,
-    fewest_ranges,
-    group_partitions,
-    grouping_task_count,
-    key_partitions,
-    prepare,
-    some_row_groups,
-    task_count,
-    waiting_parts,
-    window_ranges,
-)
+from sundog.runtime.frames import frame_from_batches
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
-from sundog.runtime.spark import SparkRuntime, driver_for, frame_from_batches, on_driver
-from sundog.runtime.task import BatchSource
-from sundog.runtime.topk import run_topk
-from sundog.runtime.window import (
-    check_reach,
-    sample_keys,
-    window_by_key,
-    window_over_exchange,
-    window_over_reads,
-    window_without_order,
-)
-from sundog.support import Code, Declined
+from sundog.runtime.spark import SparkInput, SparkRuntime
 from sundog.tree import walk
-from sundog.types import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_SAMPLED_ROW_GROUPS = 8
+
+class StageRunner:
+    """Runs the stages of one graph, each once, those that it reads before it."""
+
+    def __init__(
+        self,
+        driver: DriverRuntime,
+        executors: Callable[[StageRecords], SparkRuntime] | None = None,
+        foreign: Mapping[int, DataFrame] | None = None,
+    ) -> None:
+        """`executors` is called when the first stage runs there. `foreign`: the frames of Spark's rows, by handle."""
+        self.records = driver.records
+        self._driver = driver
+        self._make_executors = executors
+        self._foreign = foreign or {}
+        self._held: dict[int, list[Source] | SparkInput] = {}
+
+    @cached_property
+    def _executors(self) -> SparkRuntime:
+        if self._make_executors is None:
+            raise InternalError("there are no executors")
+        return self._make_executors(self.records)
+
+    def rows(self, stage: Stage) -> Rows:
+        """Run a stage, and bring all rows to the driver, in the order of the partitions."""
+        partitions = (
+            self._driver.gather(stage, self._sources(stage))
+            if stage.place is Place.DRIVER
+            else self._executors.gather(stage, self._spark_input(stage))
+        )
+        return [batch for batches in partitions for batch in batches]
+
+    def frame(self, stage: Stage, schema: StructType) -> DataFrame | None:
+        """A lazy DataFrame of a stage that runs on executors; None where its rows are on the driver."""
+        if stage.place is Place.DRIVER:
+            return None
+        return self._executors.frame(stage, self._spark_input(stage), schema)
+
+    def forget(self, graph: StageGraph) -> None:
+        """Let go of what stages hold that were given up."""
+        for number in graph.given_up:
+            self._held.pop(number, None)
+
+    def drain_metrics(self, seconds: float) -> bool:
+        """Take over what tasks on executors counted; whether the last stage ran to its end."""
+        return self._executors.drain_metrics(seconds)
+
+    def release(self) -> None:
+        """Let go of everything held. The action is over."""
+        self._held.clear()
+        if "_executors" in self.__dict__:
+            self._executors.release()
+
+    def _sources(self, stage: Stage) -> list[Source]:
+        found: list[Source] = []
+        for each in stage.inputs:
+            match each:
+                case Parts(sources=sources):
+                    found += sources
+                case StageRows(stage=before):
+                    found += self._driver_output(before)
+                case SparkRows():
+                    raise InternalError("rows of a Spark plan are with the executors")
+        return found
+
+    def _driver_output(self, stage: Stage) -> list[Source]:
+        match stage.output:
+            case Gather():
+                return [BatchSource(self.rows(stage))]
+            case Exchange() as output if stage.place is Place.DRIVER:
+                return self._driver.exchange(stage, self._sources(stage), output)
+            case Hold() if stage.place is Place.DRIVER:
+                if stage.number not in self._held:
+                    self._held[stage.number] = self._driver.hold(stage, self._sources(stage))
+                held = self._held[stage.number]
+                assert isinstance(held, list)
+                return held
+            case _:
+                raise InternalError(f"stage {stage.number} does not put its rows out on the driver")
+
+    def _spark_input(self, stage: Stage) -> SparkInput:
+        if all(isinstance(each, Parts) for each in stage.inputs):
+            return SparkInput.of_sources(
+                source for each in stage.inputs if isinstance(each, Parts) for source in each.sources
+            )
+        if len(stage.inputs) != 1:
+            raise InternalError("on executors only table parts are read together")
+        return self._one_spark_input(stage.inputs[0])
+
+    def _one_spark_input(self, given: Input) -> SparkInput:
+        match given:
+            case SparkRows():
+                return SparkInput(self._foreign[given.handle], columns=given.schema)
+            case StageRows(stage=before) if isinstance(before.output, Exchange):
+                return self._executors.exchange(before, self._spark_input(before), before.output)
+            case StageRows(stage=before) if isinstance(before.output, Hold):
+                if before.number not in self._held:
+                    self._held[before.number] = self._executors.hold(before, self._spark_input(before))
+                held = self._held[before.number]
+                assert isinstance(held, SparkInput)
+                return held
+            case _:
+                raise InternalError("executors read tables, Spark's rows, and other stages of theirs")
 
 
 class Execution:
     """One part of a query while it runs. `batches` and `to_dataframe` are the two ways to take its result."""
 
     def __init__(
-        self, session: SparkSession, plan: PhysicalPlan, runtime: Runtime, flow: Flow, planning_seconds: float
+        self,
+        session: SparkSession,
+        tree: LogicalPlan,
+        graph: StageGraph,
+        runner: StageRunner,
+        planning_seconds: float,
     ) -> None:
-        self.plan = plan
-        self.placement = runtime.name
+        self.graph = graph
         self.planning_seconds = planning_seconds
         self._session = session
-        self._runtime = runtime
-        self._flow = flow
+        self._tree = tree
+        self._runner = runner
         self._lazy_since: float | None = None
 
     @property
+    def placement(self) -> str:
+        assert self.graph.site is not None
+        return self.graph.site.place.value
+
+    @property
     def metrics(self) -> Metrics:
-        return self._runtime.metrics
+        total = self._runner.records.total()
+        total.merge(self.graph.metrics)
+        return total
 
     @property
     def stages(self) -> list[StageRecord]:
-        return self._runtime.stages
+        return self._runner.records.in_order()
 
-    def batches(self) -> list[pa.RecordBatch]:
+    @property
+    def _result(self) -> Stage:
+        assert self.graph.result is not None
+        return self.graph.result
+
+    def batches(self) -> Rows:
         """Run it, and bring all rows to the driver."""
-        result = self._flow.collect()
+        result = self._runner.rows(self._result)
         if not self._may_stop_early:
             check_row_accounting(self.metrics)
-        self.metrics.add("output_rows", sum(batch.num_rows for batch in result))
+        self.graph.metrics.add("output_rows", sum(batch.num_rows for batch in result))
         return result
 
     def to_dataframe(self, schema: StructType) -> DataFrame:
         """The result as a Spark DataFrame with `schema`: lazy where it comes from executors."""
-        lazy = self._flow.to_dataframe(schema)
+        lazy = self._runner.frame(self._result, schema)
         if lazy is not None:
             self._lazy_since = perf_counter()
             return lazy
-        return frame_from_batches(self._session, self.batches(), schema, one_partition=has_one_partition(self.plan))
+        one_partition = spark_has_one_partition(self._tree)
+        return frame_from_batches(self._session, self.batches(), schema, one_partition=one_partition)
 
     def finish(self, check: bool = True) -> None:
         """After the action: take over the metrics of what Spark ran lazily. `check`: no row was lost or made up."""
         complete = False
-        if self._lazy_since is not None and isinstance(self._runtime, SparkRuntime):
-            complete = self._runtime.drain_metrics(perf_counter() - self._lazy_since)
-        self._runtime.release()
+        if self._lazy_since is not None:
+            complete = self._runner.drain_metrics(perf_counter() - self._lazy_since)
+        self._runner.release()
         if check and complete and not self._may_stop_early:
             check_row_accounting(self.metrics)
 
     @property
     def _may_stop_early(self) -> bool:
         """Whether a limit above a window may have enough before the window has given out all its rows."""
-        limits = [node for node in walk(self.plan) if isinstance(node, LimitAny)]
-        return any(isinstance(node, ParallelWindow) for limit in limits for node in walk(limit))
+        limits = [node for node in walk(self._tree) if isinstance(node, Limit)]
+        return any(isinstance(node, Window) for limit in limits for node in walk(limit))
 
 
 def execute(
-    plan: PhysicalPlan,
+    tree: LogicalPlan,
     session: SparkSession,
     settings: Settings,
     foreign: Mapping[int, DataFrame],
     executors_unusable: str | None,
-    details: dict[str, Any],
+    on_graph: Callable[[StageGraph], None],
     progress: ProgressSink = NO_PROGRESS,
     for_good: bool = False,
 ) -> Execution:
-    """Plan the access, choose the place, and build the flow; driver parts of it may run at once.
+    """Plan a part of a query, running the steps that planning needs; its result runs when it is taken.
 
-    `for_good`: rows are handed out as executors make them (into a table, to a user's function), so that the query could
-    not be given back to Spark in the middle. What may be found out only then declines before.
-
-    Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
+    `on_graph` is given the graph at once, so that it is known also where a step fails. `for_good`: see `Planner`. Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is
+    then Spark's.
     """
     started = perf_counter()
-    prepared = prepare(plan, session, settings, executors_unusable)
-    prepared.runtime.progress = progress
-    if for_good and prepared.leaf is not None and isinstance(prepared.runtime, SparkRuntime):
-        refusable = prepared.leaf.access.refusable_file()
-        if refusable is not None:
-            raise Declined.because(Code.FILE_SCHEMA, f"{refusable} may hold dates or times that only Spark reads")
-    if prepared.leaf is not None:
-        prepared.leaf.access.count(prepared.runtime.metrics)
-    planning_seconds = perf_counter() - started
+    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable), for_good)
+    on_graph(planner.graph)
+    runner = _runner(session, settings, foreign, progress)
+    in_steps = 0.0
     try:
-        flow = _Builder(prepared.runtime, prepared.leaf, foreign, details).flow(prepared.plan)
+        steps = planner.steps()
+        rows: Rows | None = None
+        while True:
+            step = _next(steps, rows)
+            if step is None:
+                break
+            runner.forget(planner.graph)
+            begun = perf_counter()
+            rows = runner.rows(step.stage)
+            in_steps += perf_counter() - begun
     except BaseException:  # also where the user stops it
-        prepared.runtime.release()
+        runner.release()
         raise
-    return Execution(session, prepared.plan, prepared.runtime, flow, planning_seconds)
+    mark_given_up(runner.records, planner.graph)
+    return Execution(session, tree, planner.graph, runner, perf_counter() - started - in_steps)
 
 
-class _Builder:
-    """Turns nodes into flows, bottom up."""
+def explain(tree: LogicalPlan, session: SparkSession, settings: Settings, executors_unusable: str | None) -> StageGraph:
+    """The graph as far as it is known without running the query: only probes are run."""
+    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable))
+    runner = _runner(session, settings, {}, NO_PROGRESS)
+    steps, rows = planner.steps(), None
+    try:
+        while (step := _next(steps, rows)) is not None:
+            rows = runner.rows(step.stage) if step.is_probe else None
+    finally:
+        runner.release()
+    return planner.graph
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        leaf: Leaf | None,
-        foreign: Mapping[int, DataFrame],
-        details: dict[str, Any],
-    ) -> None:
-        self._runtime = runtime
-        self._leaf = leaf
-        self._foreign = foreign
-        self._details = details
 
-    def flow(self, plan: PhysicalPlan, again: bool = False) -> Flow:
-        """`again`: its rows are read, and counted, by another flow as well."""
-        match plan:
-            case ParquetScan():
-                return self._scan(plan.scan, again=again)
-            case ForeignScan():
-                return self._foreign_scan(plan)
-            case Apply():
-                return self.flow(plan.child, again).then(plan.operator)
-            case TopKScan():
-                return self._topk_scan(plan)
-            case TopKMerge():
-                best = TopKOperator(plan.schema, plan.order, plan.limit + plan.offset)
-                final = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset)
-                return self.flow(plan.child).then(best).gather().then(final)
-            case SortAll():
-                return self.flow(plan.child).gather().then(SortOperator(plan.schema, plan.order))
-            case LimitAny():
-                return self._limit(plan)
-            case TwoPhaseAggregate():
-                return self._aggregate(plan)
-            case ParallelWindow():
-                return self._window(plan)
-            case _:
-                raise InternalError(f"nothing runs a {type(plan).__name__}")
+def _runner(
+    session: SparkSession, settings: Settings, foreign: Mapping[int, DataFrame], progress: ProgressSink
+) -> StageRunner:
+    memory, block_bytes = settings.task_memory_bytes, settings.exchange_block_bytes
 
-    def _limit(self, plan: LimitAny) -> Flow:
-        """One task that stops as soon as there are enough rows, where that is all there is to do."""
-        wanted = plan.limit + plan.offset
-        limit = LimitOperator(plan.schema, plan.limit, plan.offset)
-        if isinstance(plan.child, ParquetScan) and self._leaf is not None:
-            return self._runtime.start([limit_scan(self._leaf.access, wanted)], "Scan").then(limit)
-        return self.flow(plan.child).then(LimitOperator(plan.schema, wanted)).gather().then(limit)
+    def executors(records: StageRecords) -> SparkRuntime:
+        return SparkRuntime(session, memory, block_bytes, progress, records)
 
-    def _scan(
-        self,
-        scan: Scan,
-        as_stored: frozenset[str] = frozenset(),
-        again: bool = False,
-        times: int = 1,
-        is_grouped: bool = False,
-    ) -> Flow:
-        """`times`: as many tasks, of which each reads everything."""
-        assert self._leaf is not None
-        access = self._leaf.access
-        if access.columns != scan.columns:
-            access = plan_access(scan.relation, scan.columns, scan.predicate)
-        if times > 1:
-            tasks = repeated_scans(access, times, as_stored)
-        else:
-            runtime = self._runtime
-            count = (
-                grouping_task_count(access, runtime)
-                if is_grouped
-                else task_count(access.column_bytes(), runtime.parallelism, runtime.scan_tasks_per_slot)
-            )
-            tasks = scan_tasks(access, count, as_stored, again)
-        return self._runtime.start(tasks or [BatchSource([])], "Scan")
+    return StageRunner(DriverRuntime(_driver_slots(), memory, progress), executors, foreign)
 
-    def _topk_scan(self, plan: TopKScan) -> Flow:
-        assert self._leaf is not None
-        assert self._leaf.topk is not None
-        rows = run_topk(self._leaf.topk, plan.limit, plan.offset, self._runtime, self._details)
-        return on_driver(self._runtime, [rows] if rows.num_rows else [])
 
-    def _aggregate(self, plan: TwoPhaseAggregate) -> Flow:
-        """Partial groups per task, exchanged by the hash of their keys, so that one partition owns each group."""
-        on_threads = isinstance(self._runtime, DriverRuntime)
-        partitions = group_partitions(plan.keys, plan.aggregates, self._leaf, self._runtime)
-        flow = self._grouping_input(plan)
-        phases = aggregate_phases(
-            plan.keys,
-            plan.aggregates,
-            partitions,
-            in_process=on_threads,
-            shares=plan.shares,
-            parts=waiting_parts(plan.shares, self._leaf),
-            hidden=plan.hidden,
-            best=plan.best,
-        )
-        for number, phase in enumerate(phases):
-            flow = flow.then(phase.operator)
-            if plan.way is GroupWay.GATHER:
-                flow = flow if number else flow.gather()
-            elif phase.partitioner is not None:
-                flow = flow.exchange(phase.partitioner)
-        keys, metrics = ", ".join(named_text(key) for key in plan.keys), self._runtime.metrics
-        self._details.setdefault("aggregate", []).append(lambda: AggregateDetails.from_metrics(keys, metrics.as_dict()))
-        return flow
+def _next(steps: Steps[StageGraph], rows: Rows | None) -> Step | None:
+    """The planner's next step; None when it is done."""
+    try:
+        return steps.send(rows)
+    except StopIteration:
+        return None
 
-    def _window(self, plan: ParallelWindow) -> Flow:
-        steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by)
-        if plan.partition_by:
-            return self._partitioned_window(plan, steps)
-        if not plan.order_by:
-            return window_without_order(steps, self.flow(plan.child))
-        if plan.ranges is not None and plan.way is RangeWay.READ:
-            flow = self._reading_window(plan, steps, plan.ranges)
-            if flow is not None:
-                return flow
-        keys = narrowed(plan.child, set().union(*(columns_of(key.expr) for key in plan.order_by)))
-        if keys is None:
-            rows = self.flow(plan.child).hold()
-            sample = sample_keys(steps, rows)
-        elif plan.ranges is None:
-            rows = self.flow(plan.child)
-            sample = sample_keys(steps, self.flow(keys, again=True))
-        else:
-            sample = self._sample_some(keys, steps, plan.ranges)
-            if plan.way is RangeWay.SAMPLE_AND_READ:
-                ranges = fewest_ranges(self._leaf, self._runtime)
-                flow = self._reading_window(plan, steps, plan.ranges.cut_by(sample, steps.need.reach, ranges))
-                if flow is not None:
-                    return flow
-            rows = self.flow(plan.child)
-        ranges = window_ranges(self._leaf, self._runtime)
-        return window_over_exchange(steps, rows, sample, ranges, self._runtime, self._details)
 
-    def _partitioned_window(self, plan: ParallelWindow, steps: WindowSteps) -> Flow:
-        rows = self.flow(plan.child)
-        if steps.need.reach:
-            keys = narrowed(plan.child, columns_of(plan.order_by[0].expr))
-            rows = rows.hold() if keys is None else rows
-            check_reach(steps, sample_keys(steps, rows if keys is None else self.flow(keys, again=True)))
-        return window_by_key(steps, rows, key_partitions(self._leaf, self._runtime))
+def mark_given_up(records: StageRecords, graph: StageGraph) -> None:
+    for stage in graph.stages:
+        if stage.number in graph.given_up:
+            records.of(stage).given_up = graph.given_up[stage.number]
 
-    def _reading_window(self, plan: ParallelWindow, steps: WindowSteps, scans: RangeScans) -> Flow | None:
-        below = scan_below(plan.child)
-        assert below is not None
-        assert self._leaf is not None
-        rows = self._runtime.start(scans.tasks(self._leaf.access), "Scan").then(*below[2])
-        return window_over_reads(steps, rows, scans, self._runtime, self._details)
 
-    def _sample_some(self, keys: PhysicalPlan, steps: WindowSteps, scans: RangeScans) -> KeySample:
-        """A sample of a few row groups: where statistics know the extremes of all rows, it need not see them all."""
-        sampled = max(_SAMPLED_ROW_GROUPS, 2 * window_ranges(self._leaf, self._runtime))
-        some, times, projections = some_row_groups(keys, sampled)
-        size = some.column_bytes()
-        runtime = driver_for(self._runtime, size)
-        count = task_count(size, runtime.parallelism, runtime.scan_tasks_per_slot)
-        tasks = scan_tasks(some, count, again=True)
-        sample = sample_keys(steps, runtime.start(tasks, "Sample").then(*projections))
-        return sample.standing_for(times, scans.extremes)
+def sites_of(session: SparkSession, settings: Settings, executors_unusable: str | None) -> Sites:
+    """The places that there are in this session."""
+    costs, memory = read_costs(settings.costs), settings.task_memory_bytes
 
-    def _grouping_input(self, plan: TwoPhaseAggregate) -> Flow:
-        """Strings that are only grouped by or aggregated as they are come as they are stored: nothing is copied."""
-        if not isinstance(plan.child, ParquetScan):
-            below = scan_below(plan.child)
-            if plan.shares == 1 or below is None:
-                return self.flow(plan.child)
-            return self._scan(below[0], times=plan.shares).then(*below[2])
-        used = [*(key.expr for key in plan.keys), *(arg for call in plan.aggregates for arg in call.args)]
-        plain = {expr.name for expr in used if isinstance(expr, Column) and is_text(expr.dtype)}
-        computed = [expr for expr in used if not isinstance(expr, Column)]
-        computed += [call.filter for call in plan.aggregates if call.filter is not None]
-        as_stored = frozenset(plain - set().union(*(columns_of(expr) for expr in computed)))
-        return self._scan(plan.child.scan, as_stored, times=plan.shares, is_grouped=True)
+    def executors() -> Site:
+        return Site(Place.EXECUTORS, session.sparkContext.defaultParallelism, memory, costs.executors)
 
-    def _foreign_scan(self, plan: ForeignScan) -> Flow:
-        if not isinstance(self._runtime, SparkRuntime):
-            raise InternalError("rows of a Spark plan are with the executors")
-        return self._runtime.start_frame(self._foreign[plan.foreign.handle], plan.schema, "SparkInput")
+    return Sites(Site(Place.DRIVER, _driver_slots(), memory, costs.driver), executors, executors_unusable)
+
+
+def _driver_slots() -> int:
+    return os.cpu_count() or 1

@@ -18,7 +18,7 @@ from sundog.operators.aggregate import inputs, partial_grouping, skip_probe
 from sundog.operators.aggregate.final_operator import BestGroups
 from sundog.operators.aggregate.grouping import buckets, state_merger
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
-from sundog.operators.context import MemoryBudget, TaskContext
+from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext
 from tests.operators.aggregate.reference import OVERFLOW, Row, python_values, same_key
 
 HUGE = 1 << 40
@@ -95,7 +95,7 @@ def run_phases(
             hints: set[str] = set()
             for number, batches in enumerate(inputs_of_tasks):
                 context = TaskContext(number, memory=MemoryBudget(setup.memory), hints=hints)
-                context.spill_root = None if spill_root is None else str(spill_root)
+                context.scratch_folder = ScratchFolder(None if spill_root is None else str(spill_root))
                 try:
                     made = phase.operator.run(iter(batches), context)
                     if phase is phases[-1]:

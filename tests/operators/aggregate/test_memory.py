@@ -13,7 +13,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.aggregate.skip_probe import PROBE_ROWS, SkipProbe
-from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
+from sundog.operators.context import MemoryBudget, ScratchFolder, TaskCancelled, TaskContext
 from tests.operators.aggregate.runner import Setup, run_phases
 
 LONG = pa.int64()
@@ -140,7 +140,7 @@ def test_ungrouped_rows_are_combined_before_a_real_exchange() -> None:
 
 def test_cancelled_task_stops_and_cleans_up(tmp_path: Path) -> None:
     phases = aggregate_phases((KEY,), (COUNT,), 1, in_process=True)
-    context = TaskContext(memory=MemoryBudget(100_000), spill_root=str(tmp_path))
+    context = TaskContext(memory=MemoryBudget(100_000), scratch_folder=ScratchFolder(str(tmp_path)))
     partial = list(phases[0].operator.run(distinct_batches(50_000, 5_000), TaskContext()))
 
     def states() -> Iterator[pa.RecordBatch]:

@@ -457,10 +457,10 @@ def test_phases_describe_themselves() -> None:
         for line in (phase.operator.describe(), phase.partitioner.describe() if phase.partitioner else "")
     ]
     assert lines == [
-        "PartialAggregate: keys=[k#1, __distinct0] aggregates=[sum as sum#1]",
-        "HashPartition: [k#1, __distinct0] into 4",
-        "DistinctAggregate: distinct=[__distinct0] keys=[k#1] aggregates=[count distinct as count#1, sum as sum#1]",
-        "HashPartition: [k#1] into 4",
-        "FinalAggregate: keys=[k#1] aggregates=[count as count#1, sum as sum#1]",
+        "Aggregate: mode=partial, keys=[k#1, x AS __distinct0], aggregates=[sum(x) AS sum#1]",
+        "HashExchange: keys=[k#1, __distinct0]",
+        "Aggregate: mode=distinct, keys=[k#1], distinct=[x AS __distinct0]",
+        "HashExchange: keys=[k#1]",
+        "Aggregate: mode=final, keys=[k#1]",
         "",
     ]

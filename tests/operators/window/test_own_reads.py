@@ -46,7 +46,7 @@ def statistics(groups, *, loosened=0):
 
 def read_and_compute(steps, groups, plan):
     metrics = Metrics({"window_input_rows": sum(group.num_rows for group in groups)})
-    keep = steps.keep(plan)
+    keep = steps.keep(plan, "by statistics")
     parts = [[b for g in read.row_groups for b in groups[g].to_batches()] for read in plan.reads]
     carries = []
     if steps.need.two_passes:

@@ -41,7 +41,7 @@ from sundog.errors import SundogError
 from sundog.report.explain import explain_text
 from sundog.run import last_run, start_run
 from sundog.runtime.cancel import CancelKind, request_cancel
-from sundog.runtime.spark import frame_from_table
+from sundog.runtime.frames import frame_from_table
 from sundog.support import Code, Declined
 from sundog.versions import spark_version
 
@@ -245,18 +245,18 @@ def sent_schema(session: SparkSession, schema: StructType) -> pa.Schema:
     return arrow
 
 
-def explain_connect(frame: Any, analyze: bool) -> str:
+def explain_connect(frame: Any, analyze: bool = False, costs: bool = False) -> str:
     """As `sundog.explain`, of a Connect DataFrame."""
     near = near_session(frame.sparkSession)
     try:
         with near.as_classic():
             relation = frame._plan.plan(frame.sparkSession.client)
             check_relation(relation)
-            return explicit.explain(near.frame(relation), analyze)
+            return explicit.explain(near.frame(relation), analyze, costs)
     except Declined as declined:
         run = start_run("explain")
         run.decline(*declined.reasons)
-        return explain_text("", run.reasons)
+        return explain_text([], run.reasons)
     except PySparkException as error:
         raise to_connect_error(error) from error
 

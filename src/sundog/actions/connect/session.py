@@ -143,7 +143,7 @@ class NearSession:
     @contextmanager
     def as_classic(self) -> Iterator[None]:
         """On this thread pyspark is that of a classic session, and this one is the active session."""
-        from sundog.runtime.spark import keeping_active_session
+        from sundog.runtime.sessions import keeping_active_session
 
         with keeping_active_session(self.classic) as jvm_sessions, _speaking(classic=True):
             jvm_sessions.setActiveSession(self.classic._jsparkSession)

@@ -22,11 +22,12 @@ import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
+from sundog.expr.printing import named_text
 from sundog.operators.aggregate.grouping.state_merger import StateMerger
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.inputs import Arguments, Rows
 from sundog.operators.aggregate.partial_grouping import PartialGrouping
-from sundog.operators.aggregate.partial_operator import describe_calls, partial_grouping
+from sundog.operators.aggregate.partial_operator import partial_grouping
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 
@@ -92,5 +93,6 @@ class DistinctAggregate(Operator):
         yield from phase.take_in(Rows(found.length, list(keys), calls))
 
     def describe(self) -> str:
-        values = ", ".join(value.name for value in self.values)
-        return f"DistinctAggregate: distinct=[{values}] {describe_calls(self.keys, self.aggregates)}"
+        keys = ", ".join(key.name for key in self.keys)
+        values = ", ".join(named_text(value) for value in self.values)
+        return f"Aggregate: mode=distinct, keys=[{keys}], distinct=[{values}]"

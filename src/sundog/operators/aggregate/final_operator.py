@@ -18,10 +18,10 @@ from sundog.columns.text import text_bytes, writable_pieces
 from sundog.columns.vectors import Ints, Vector
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.ordering import SortKey
+from sundog.expr.printing import render_order
 from sundog.operators.aggregate.grouping.buckets import Grouped
 from sundog.operators.aggregate.grouping.state_merger import StateMerger
 from sundog.operators.aggregate.grouping.states import StateLayout
-from sundog.operators.aggregate.partial_operator import describe_calls
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.topk.topk import TopKOperator
@@ -96,7 +96,9 @@ class FinalAggregate(Operator):
             yield from output_batches([*keys, *results], chosen.num_rows, self.schema)
 
     def describe(self) -> str:
-        return f"FinalAggregate: {describe_calls(self.keys, self.aggregates)}"
+        keys = ", ".join(key.name for key in self.keys)
+        best = "" if self.best is None else f", fetch={self.best.limit}, order=[{render_order(self.best.order)}]"
+        return f"Aggregate: mode=final, keys=[{keys}]{best}"
 
 
 def output_batches(columns: Sequence[Vector], rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -63,4 +63,4 @@ class HashPartition(Partitioner):
 
     def describe(self) -> str:
         keys = ", ".join(name for name, _ in self.layout.keys)
-        return f"HashPartition: [{keys}] into {self.partitions}"
+        return f"HashExchange: keys=[{keys}]"

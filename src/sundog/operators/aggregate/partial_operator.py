@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sundog.columns.arrow import compact
 from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.expr.printing import call_text, named_text
 from sundog.operators.aggregate.grouping.buckets import owned_rows
 from sundog.operators.aggregate.grouping.states import StateLayout
 from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
@@ -62,7 +63,9 @@ class PartialAggregate(Operator):
             yield from layout.to_batches(chunk)
 
     def describe(self) -> str:
-        return f"PartialAggregate: {describe_calls(self.keys, self.aggregates)}"
+        keys = ", ".join(named_text(key) for key in self.keys)
+        calls = ", ".join(call_text(call) for call in self.aggregates)
+        return f"Aggregate: mode=partial, keys=[{keys}], aggregates=[{calls}]"
 
 
 def partial_grouping(layout: StateLayout, context: TaskContext) -> PartialGrouping:
@@ -72,9 +75,3 @@ def partial_grouping(layout: StateLayout, context: TaskContext) -> PartialGroupi
     makes them fewer; looking them all up in the table would take 200.
     """
     return PartialGrouping(layout, context, SKIP_RATIO, combine_rows=0 if layout.in_process else EXCHANGE_COMBINE_ROWS)
-
-
-def describe_calls(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...]) -> str:
-    names = ", ".join(key.name for key in keys)
-    functions = ", ".join(f"{call.function}{' distinct' if call.distinct else ''} as {call.name}" for call in calls)
-    return f"keys=[{names}] aggregates=[{functions}]"

@@ -54,7 +54,7 @@ class KeyPartition(Partitioner):
             yield target, picked_rows(batch, rows)
 
     def describe(self) -> str:
-        return f"HashExchange: keys=[{', '.join(render(key) for key in self.partition_by)}] into {self.partitions}"
+        return f"HashExchange: keys=[{', '.join(render(key) for key in self.partition_by)}]"
 
 
 def _encoded(keys: Sequence[pa.Array]) -> tuple[KeyEncoder, Encoded]:

@@ -79,9 +79,9 @@ class WindowSteps:
         """Instead of `repartition`, with PARTITION BY."""
         return KeyPartition(self.input_schema, self.partition_by, partitions)
 
-    def keep(self, ranges: RangeReads) -> KeepRange:
+    def keep(self, ranges: RangeReads, cut_by: str) -> KeepRange:
         """Instead of `repartition`, where each range reads its own rows (`ranges_from_statistics`)."""
-        return KeepRange(self.input_schema, ranges)
+        return KeepRange(self.input_schema, ranges, cut_by)
 
     def sort(self, move: RangeRepartition | KeepRange | None) -> SortRange:
         return SortRange(self._moved_schema(move), self.partition_by, self.order_by)
@@ -92,9 +92,9 @@ class WindowSteps:
     def window(self, move: RangeRepartition | KeepRange | None, carries: Sequence[Carry] = ()) -> WindowOperator:
         return WindowOperator(self._moved_schema(move), self.calls, self.partition_by, self.order_by, tuple(carries))
 
-    def drop(self) -> HaloDrop:
+    def drop(self, has_halo: bool = True) -> HaloDrop:
         fields = [pa.field(call.name, call.dtype) for call in self.calls]
-        return HaloDrop(pa.schema([*self.input_schema, *fields]))
+        return HaloDrop(pa.schema([*self.input_schema, *fields]), has_halo)
 
     def _moved_schema(self, move: RangeRepartition | KeepRange | None) -> pa.Schema:
         return self.input_schema if move is None else move.schema

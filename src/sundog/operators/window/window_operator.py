@@ -26,7 +26,7 @@ from sundog.errors import InternalError
 from sundog.expr.calls import BoundKind, Frame, WindowCall
 from sundog.expr.nodes import Expr, Literal
 from sundog.expr.ordering import SortKey
-from sundog.expr.printing import render, render_order
+from sundog.expr.printing import render, render_order, window_text
 from sundog.functions.framed import Elements, FrameFunction, Longs, MergeableFunction
 from sundog.functions.shifts import Shift
 from sundog.functions.table import frame_function, is_ranked, rank_values
@@ -95,8 +95,8 @@ class WindowOperator(Operator):
         yield from batches_of(result)
 
     def describe(self) -> str:
-        calls = (f"{call.function}({', '.join(map(render, call.args))}) AS {call.name}" for call in self.calls)
-        return f"Window: [{', '.join(calls)}]"
+        calls = ", ".join(f"{window_text(call)} AS {call.name}" for call in self.calls)
+        return f"Window: [{calls}]"
 
 
 def serial_window(

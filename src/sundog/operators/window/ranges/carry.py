@@ -88,7 +88,7 @@ class SummarizeRange(Operator):
         yield pa.RecordBatch.from_arrays(columns, schema=SUMMARY_SCHEMA)
 
     def describe(self) -> str:
-        return "SummarizeRange"
+        return "SummarizeRange: what each range tells the others"
 
 
 def summarize(

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from sundog.expr.buffers import is_narrow, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey, sort_indices
+from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, array_of_ranks, float_rank, rank_at, rank_float
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
@@ -194,7 +195,7 @@ class SampleKeys(Operator):
         return pa.RecordBatch.from_arrays([kinds, rows, *keys], schema=self.schema)
 
     def describe(self) -> str:
-        return "SampleKeys"
+        return f"SampleKeys: [{render_order(self.order_by)}]"
 
 
 def _one_of_each(count: int, stride: int, random: np.random.Generator) -> Longs:

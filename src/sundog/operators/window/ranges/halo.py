@@ -26,6 +26,7 @@ from sundog.errors import InternalError
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import columns_of
 from sundog.expr.ordering import SortKey
+from sundog.expr.printing import render_order
 from sundog.functions.framed import Longs
 from sundog.kernels.windows.routing import group_borrowed
 from sundog.metrics import Metrics
@@ -60,6 +61,7 @@ class RangeRepartition(Partitioner):
     halo_columns: tuple[str, ...] = ()
     number_rows: bool = False
     reduction: HaloReduction | None = None
+    remark: str = ""  # for explain
 
     @property
     def partitions(self) -> int:  # type: ignore[override]
@@ -122,8 +124,9 @@ class RangeRepartition(Partitioner):
             yield number, result
 
     def describe(self) -> str:
-        reduced = ", reduced" if self.reduction is not None else ""
-        return f"RangeRepartition: ranges={self.ranges.count}{reduced}, cuts=[{self.ranges.describe()}]"
+        reduced = ", reduced halo" if self.reduction is not None else ""
+        order = render_order(self.ranges.order_by)
+        return f"RangeRepartition: order=[{order}], ranges={self.ranges.count}{reduced}{self.remark}"
 
 
 def _borrowed_rows(routes: Routes, count: int) -> Iterator[tuple[int, Longs]]:
@@ -159,9 +162,10 @@ def reduction_of(calls: Sequence[WindowCall], order_by: Sequence[SortKey]) -> Ha
 
 @dataclass(frozen=True)
 class HaloDrop(Operator):
-    """Keeps the rows that the range owns, and the columns that the query knows."""
+    """Keeps the rows that the range owns, and the columns that the query knows. Without a halo it only counts."""
 
     output_schema: pa.Schema
+    has_halo: bool = True
 
     @property
     def schema(self) -> pa.Schema:
@@ -180,7 +184,7 @@ class HaloDrop(Operator):
                 yield owned.cast(self.output_schema) if owned.schema != self.output_schema else owned
 
     def describe(self) -> str:
-        return "HaloDrop"
+        return "HaloDrop" if self.has_halo else "CountOutput: as many rows as went in"
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,7 @@ class CountInput(Operator):
             yield batch
 
     def describe(self) -> str:
-        return "CountInput"
+        return "CountInput: every row is a peer of all others"
 
 
 ROW_COUNTS = ("window_input_rows", "window_rows", "rows_routed", "halo_rows", "halo_rows_unreduced")

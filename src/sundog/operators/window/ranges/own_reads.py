@@ -26,6 +26,7 @@ import pyarrow as pa
 from sundog.expr.buffers import Bools, is_narrow, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
+from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank
 from sundog.kernels.windows.routing import keep_needed
 from sundog.operators.base import Operator
@@ -58,9 +59,6 @@ class RangeReads:
     key: SortKey
     reads: tuple[RangeRead, ...]
     cost: float
-
-    def describe(self) -> str:
-        return f"ranges={len(self.reads)} read by statistics, rows read={self.cost:.2f}x"
 
 
 @dataclass(frozen=True)
@@ -168,6 +166,7 @@ class KeepRange(Operator):
 
     input_schema: pa.Schema
     ranges: RangeReads
+    cut_by: str = "by row-group statistics"
 
     @property
     def schema(self) -> pa.Schema:
@@ -191,7 +190,8 @@ class KeepRange(Operator):
             yield pa.RecordBatch.from_arrays([*picked_rows(batch, rows).columns, pa.array(halo)], schema=schema)
 
     def describe(self) -> str:
-        return f"KeepRange: {self.ranges.describe()}"
+        order = render_order([self.ranges.key])
+        return f"RangeRead: order=[{order}], {self.cut_by}, rows_read={self.ranges.cost:.2f}x"
 
 
 def _kept(words: Longs, valid: Bools | None, read: RangeRead) -> tuple[Longs, Bools]:

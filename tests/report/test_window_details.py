@@ -16,10 +16,11 @@ from sundog.operators.context import TaskContext
 from sundog.operators.window.ranges.cuts import KeySample, SampleKeys, cut_ranges
 from sundog.operators.window.ranges.own_reads import RowGroupKeys, ranges_from_statistics
 from sundog.operators.window.ranges.scans import RangeScans
+from sundog.plan.stages import StageGraph
 from sundog.report.details import RangeMark, WindowDetails
 from sundog.report.html import Section, render_report
+from sundog.report.window_details import details_of_exchange, details_of_reads
 from sundog.run import Run
-from sundog.runtime.window_details import details_of_exchange, details_of_reads
 from sundog.types import TIMESTAMP
 from tests.operators.window.cases import call, column, range_frame
 
@@ -100,7 +101,8 @@ def test_nulls_alone_have_no_place_on_the_axis(descending: bool) -> None:
     array = pa.array([None] * 50 + list(range(50)), LONG)
     details = exchange(array, summing(-1, 0), 2, descending)
     assert sum(mark.rows for mark in details.ranges) == 100
-    assert "Window: ranges and their halos" in render_report([Section(Run(accelerated=True, details={"w": details}))])
+    run = Run(accelerated=True, graphs=[StageGraph(notes=[details])])
+    assert "Window: ranges and their halos" in render_report([Section(run)])
 
 
 def test_no_rows_at_all() -> None:

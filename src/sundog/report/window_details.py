@@ -15,14 +15,13 @@ import numpy as np
 
 from sundog.expr.calls import WindowCall
 from sundog.expr.ordering import SortKey
-from sundog.expr.printing import render_order
+from sundog.expr.printing import render_order, window_text
 from sundog.expr.ranks import Rank, ranks_of
 from sundog.operators.window.ranges.cuts import KeySample, PartitionExtremes
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 from sundog.operators.window.ranges.scans import RangeScans
-from sundog.plan.physical import window_text
 from sundog.report.details import KeyAxis, RangeMark, WindowDetails
-from sundog.runtime.topk_details import key_values
+from sundog.report.topk_details import key_values
 
 
 @dataclass(frozen=True)

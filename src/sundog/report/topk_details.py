@@ -21,6 +21,7 @@ from sundog.parquet.meta.bounds import expression_bounds
 from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.prune.pruning import Verdict
 from sundog.parquet.prune.row_group_pruner import Candidate, best_place
+from sundog.plan.lower.topk import TopKNote
 from sundog.report.details import KeyAxis, RowGroupMark, RowGroupState, ThresholdStep, TopKDetails
 
 
@@ -51,6 +52,10 @@ def decisions_of(search: TopKSearch, in_tasks: bool) -> list[Decision]:
         for place, was_taken, bar in search.judged
     ]
     return [*at_start, *judged]
+
+
+def details_of_search(note: TopKNote) -> TopKDetails:
+    return topk_details(note.plan, decisions_of(note.search, note.in_tasks))
 
 
 def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:

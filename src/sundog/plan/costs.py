@@ -1,0 +1,121 @@
+"""What work costs at a place: the only module that knows how fast anything is.
+
+The planner compares ways to run a query by these numbers. Each stands with the measurement that it was taken from;
+`sundog doctor --calibrate` measures the main ones on the user's own machine and cluster and writes them to a file, which
+`spark.sundog.costs` names. `sundog.explain(df, costs=True)` prints those that a plan was made with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sundog.errors import ConfigError
+
+SETTING = "spark.sundog.costs"
+EXPECTED = "a JSON object of cost names and positive numbers, or the path of a file with one"
+
+
+def _cost(default: float, measured: str) -> Any:
+    return field(default=default, metadata={"measured": measured})
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The numbers of one place. `DRIVER` and `EXECUTORS` are those of the machine that sundog is developed on."""
+
+    decode_ns_per_byte: float = _cost(1.25, "4 MiB of column chunks are decoded in some 5 ms")
+    task_bytes: int = _cost(4 << 20, "a task of less input takes less time than it takes to start it")
+    scan_tasks_per_slot: int = _cost(4, "a task on a thread costs 0.1 ms, and small ones balance the load")
+    final_tasks_per_slot: int = _cost(2, "one large group does not leave the other slots idle")
+    grouping_task_bytes: int = _cost(256 << 20, "each task that groups builds its own table of the same groups")
+    unsplit_exchange_rows: int = _cost(1 << 16, "one task groups so many rows faster than they are split up")
+    small_step_bytes: int = _cost(64 << 20, "one thread decodes them in 80 ms, less than a Spark job takes")
+    probe_row_groups: int = _cost(3, "row groups whose first rows show how many keys there are")
+    sample_row_groups: int = _cost(8, "row groups whose keys show where to cut ranges of equal depth")
+    gather_groups: int = _cost(300_000, "partial groups that the driver merges faster than a shuffle moves them")
+    shuffle_ns_per_row: float = _cost(83.75, "10 M narrow rows through Spark's shuffle, Arrow blocks, both sides")
+    shuffle_ns_per_byte: float = _cost(1.6875, "the same with wide rows")
+    max_clustered_reads: float = _cost(1.5, "reads of a row, above which moving it in memory is cheaper")
+    max_scattered_reads: float = _cost(1.5, "the same where ranges are few and the key is not clustered")
+    max_shares: int = _cost(
+        8, "tasks that each read all rows; with more the shuffle is as fast for all but narrow rows"
+    )
+    max_exchange_partitions: int = _cost(1000, "partitions of one exchange, beyond which blocks become tiny")
+    sort_memory_factor: float = _cost(8, "peak memory of sorting and computing a range over the bytes of its columns")
+    share_memory_factor: float = _cost(1.25, "memory of a share of the keys while it is merged over that of its rows")
+    filtered_read_factor: float = _cost(2, "bytes the driver may read under a WHERE over bytes that it may hold")
+
+    @property
+    def shuffle_row_in_decoded_bytes(self) -> float:
+        """Bytes that are decoded in the time that a row takes through the shuffle."""
+        return self.shuffle_ns_per_row / self.decode_ns_per_byte
+
+    @property
+    def shuffle_byte_in_decoded_bytes(self) -> float:
+        return self.shuffle_ns_per_byte / self.decode_ns_per_byte
+
+    def changed_by(self, values: Mapping[str, Any]) -> Costs:
+        """With some numbers of the user's. Raises ConfigError for a name or a number that cannot be."""
+        known: dict[str, Field[Any]] = {each.name: each for each in fields(self)}
+        for name, value in values.items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if name not in known or not is_number or value < 0:
+                raise ConfigError.bad_value(SETTING, json.dumps({name: value}), EXPECTED)
+        whole = {name for name, each in known.items() if isinstance(each.default, int)}
+        return replace(self, **{name: int(value) if name in whole else value for name, value in values.items()})
+
+    def lines(self) -> list[str]:
+        """One line a number, with what it was taken from."""
+        return [f"{each.name}={getattr(self, each.name):,}  ({each.metadata['measured']})" for each in fields(self)]
+
+
+DRIVER = Costs()
+EXECUTORS = Costs(
+    scan_tasks_per_slot=2,  # a Spark task costs some 30 ms; with 4, grouping 10 M rows into few took half as long again
+    max_scattered_reads=4.0,  # a row takes some 130 ns through the shuffle, and 25 ns to be decoded and dropped again
+)
+
+
+@dataclass(frozen=True)
+class SiteCosts:
+    """The costs of both places."""
+
+    driver: Costs = DRIVER
+    executors: Costs = EXECUTORS
+
+
+def read_costs(text: str) -> SiteCosts:
+    """The costs that a session's setting asks for: those of this module, where it does not say otherwise.
+
+    The JSON object has numbers for both places, or objects `driver` and `executors` with numbers for one.
+    """
+    return _read(text, _modified(text)) if text else SiteCosts()
+
+
+@lru_cache(maxsize=8)
+def _read(text: str, _: int | None) -> SiteCosts:
+    try:
+        values = json.loads(text if text.startswith("{") else Path(text).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError.bad_value(SETTING, text, EXPECTED) from error
+    if not isinstance(values, dict):
+        raise ConfigError.bad_value(SETTING, text, EXPECTED)
+    places = {place: values.pop(place, {}) for place in ("driver", "executors")}
+    if not all(isinstance(own, dict) for own in places.values()):
+        raise ConfigError.bad_value(SETTING, text, EXPECTED)
+    return SiteCosts(DRIVER.changed_by(values | places["driver"]), EXECUTORS.changed_by(values | places["executors"]))
+
+
+def _modified(text: str) -> int | None:
+    """When the file was changed, so that a new calibration is read at the next action."""
+    if text.startswith("{"):
+        return None
+    try:
+        return Path(text).stat().st_mtime_ns
+    except OSError:
+        return None  # reading it says what is wrong

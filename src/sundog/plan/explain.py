@@ -1,0 +1,78 @@
+"""A stage graph as the lines of a tree, root first: what explain prints, the report draws and tests compare.
+
+A line points to the object that it is about, so that nobody has to read the text to know what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sundog.plan.stages import Described, Input, Parts, SparkRows, Stage, StageGraph, StageRows
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step: taken by which stages, and at which place in their chains.
+
+    0 is the input, the one after the last operator the output; None for a further step of an input, which is counted
+    with the first.
+    """
+
+    depth: int
+    spec: Described
+    stages: tuple[Stage, ...]
+    operator: int | None
+
+    @property
+    def text(self) -> str:
+        return self.spec.describe()
+
+
+@dataclass(frozen=True)
+class _Union:
+    """A stage with several inputs."""
+
+    def describe(self) -> str:
+        return "Union"
+
+
+def outline(graph: StageGraph) -> list[Line]:
+    """The steps from the result down to the files; of a plan that failed on the way, from the last stage that it has."""
+    root = graph.result or (graph.stages[-1] if graph.stages else None)
+    return [] if root is None else list(_stage_lines(root, 0))
+
+
+def _stage_lines(stage: Stage, depth: int) -> Iterator[Line]:
+    for number in range(len(stage.operators), 0, -1):
+        yield Line(depth, stage.operators[number - 1], (stage,), number)
+        depth += 1
+    if len(stage.inputs) > 1:
+        yield Line(depth, _Union(), (stage,), None)
+        depth += 1
+    for each in stage.inputs:
+        yield from _input_lines(each, stage, depth)
+
+
+def _input_lines(each: Input, stage: Stage, depth: int) -> Iterator[Line]:
+    match each:
+        case Parts(reads=reads, done_by=done_by):
+            for number, spec in enumerate(reads):
+                stages = done_by[number] if done_by else (stage,)
+                yield Line(depth + number, spec, stages, 0 if done_by or not number else None)
+        case SparkRows():
+            yield Line(depth, each, (stage,), 0)
+        case StageRows(stage=before):
+            yield Line(depth, before.output, (before,), len(before.operators) + 1)
+            yield from _stage_lines(before, depth + 1)
+
+
+def steps_of(graph: StageGraph) -> list[Stage]:
+    """Stages that are not below the result: probes, samples, rounds, ways that were given up."""
+    shown = {stage.number for line in outline(graph) for stage in line.stages}
+    return [stage for stage in graph.stages if stage.number not in shown]
+
+
+def render_plan(graph: StageGraph) -> str:
+    """The tree as text, children indented. Nothing unstable is printed."""
+    return "\n".join("  " * line.depth + line.text for line in outline(graph))

@@ -1,0 +1,150 @@
+"""GROUP BY: partial groups per task, brought together by the hash of their keys, merged.
+
+On executors, how the rows of a group come together is chosen by a probe of a few row groups:
+
+    exchange    partial groups are moved by the hash of their keys
+    gather      there are so few that the driver merges them
+    shares      every task reads all rows and keeps those whose keys it owns, where that costs less than moving
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sundog.expr.calls import NamedExpr
+from sundog.expr.nodes import Column, columns_of
+from sundog.expr.printing import named_text
+from sundog.operators.aggregate.final_operator import BestGroups
+from sundog.operators.aggregate.key_probe import ProbeKeys
+from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
+from sundog.operators.base import Operator
+from sundog.plan.logical import Aggregate, LogicalPlan, Scan
+from sundog.plan.lower.scan import lower_scan, narrowed, scan_below, scan_some
+from sundog.plan.lower.sizes import group_partitions, state_layout, waiting_parts
+from sundog.plan.stages import Pipeline
+from sundog.types import is_text
+
+if TYPE_CHECKING:
+    from sundog.plan.lower.planner import Planner, Rows, Steps
+
+
+@dataclass(frozen=True, eq=False)
+class AggregateNote:
+    """A GROUP BY for the report: the operators of its phases, first to last."""
+
+    keys: str
+    phases: tuple[Operator, ...]
+
+
+@dataclass(frozen=True)
+class _Strategy:
+    """How the rows of a group come together."""
+
+    gather: bool = False
+    shares: int = 1
+
+
+def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None = None) -> Steps[Pipeline]:
+    """`best`: only these groups of the result are wanted."""
+    site, size, graph = planner.site, planner.facts.size(plan), planner.graph
+    strategy = yield from _strategy(planner, plan)
+    rows = yield from _input(planner, plan, strategy.shares)
+    phases = aggregate_phases(
+        plan.keys,
+        plan.aggregates,
+        group_partitions(plan.keys, plan.aggregates, size, site),
+        in_process=site.on_threads,
+        shares=strategy.shares,
+        parts=waiting_parts(strategy.shares, size),
+        hidden=plan.hidden,
+        best=best,
+    )
+    for number, phase in enumerate(phases):
+        rows = rows.then(phase.operator)
+        if strategy.gather and number == 0:
+            rows = graph.gather(rows, "Merge groups", "few groups are merged on the driver")
+        elif phase.partitioner is not None and not strategy.gather:
+            unsplit = site.costs.unsplit_exchange_rows if phase.partitioner.joinable else 0
+            rows = graph.exchange(rows, phase.partitioner, "Merge groups", unsplit)
+    keys = ", ".join(named_text(key) for key in plan.keys)
+    graph.notes.append(AggregateNote(keys, tuple(phase.operator for phase in phases)))
+    return rows
+
+
+def _input(planner: Planner, plan: Aggregate, shares: int) -> Steps[Pipeline]:
+    """Strings that are only grouped by or aggregated as they are come as they are stored: nothing is copied."""
+    if isinstance(plan.child, Scan):
+        return lower_scan(planner, plan.child, as_stored=_unopened_texts(plan), times=shares, is_grouped=True)
+    below = scan_below(plan.child)
+    if shares == 1 or below is None:
+        return (yield from planner.lower(plan.child))
+    return lower_scan(planner, below.scan, times=shares).then(*below.projections)
+
+
+def _unopened_texts(plan: Aggregate) -> frozenset[str]:
+    """String columns that no expression looks into."""
+    used = [*(key.expr for key in plan.keys), *(arg for call in plan.aggregates for arg in call.args)]
+    plain = {expr.name for expr in used if isinstance(expr, Column) and is_text(expr.dtype)}
+    computed = [expr for expr in used if not isinstance(expr, Column)]
+    computed += [call.filter for call in plan.aggregates if call.filter is not None]
+    return frozenset(plain - set().union(*(columns_of(expr) for expr in computed)))
+
+
+def _strategy(planner: Planner, plan: Aggregate) -> Steps[_Strategy]:
+    site, size = planner.site, planner.facts.size(plan)
+    if site.on_threads or size is None:
+        return _Strategy()
+    keys = grouped_by(plan.keys, plan.aggregates)
+    if not keys:
+        return _Strategy(gather=True)
+    found = yield from _probe(planner, plan.child, keys)
+    if found is None:
+        return _Strategy()
+    known, unseen = found["groups"] * site.slots, found["new_share"] * size.rows
+    moved = size.rows if found["gives_up"] else min(size.rows, known + unseen)
+    if moved <= site.costs.gather_groups:
+        return _Strategy(gather=True)
+    return _Strategy(shares=_shares(planner, plan, keys, moved))
+
+
+def _shares(planner: Planner, plan: Aggregate, keys: tuple[NamedExpr, ...], moved: float) -> int:
+    """Number of tasks that each read all rows: a multiple of the slots, so that a share of the keys fits a task's memory.
+
+    1 where moving the groups costs less.
+    """
+    site, costs, below = planner.site, planner.site.costs, scan_below(plan.child)
+    if below is None:
+        return 1
+    access = planner.facts.access(below.scan)
+    slots, size, rows = site.slots, access.column_bytes(), access.rows()
+    if not 1 < slots <= costs.max_scattered_reads or size < slots * costs.task_bytes:
+        return 1
+    if access.predicate is not None:  # it would be computed in every task, and may leave little to move
+        return 1
+    texts = [column.name for column in access.relation.file_columns if is_text(column.dtype)]
+    state_bytes = state_layout(keys, plan.aggregates).single_bytes * rows + access.column_bytes(texts)
+    shares = slots * math.ceil(state_bytes * costs.share_memory_factor / (slots * site.task_memory_bytes))
+    moving = moved * (costs.shuffle_row_in_decoded_bytes + costs.shuffle_byte_in_decoded_bytes * size / rows)
+    return 1 if shares > costs.max_shares or (shares - 1) * size > moving else shares
+
+
+def _probe(planner: Planner, child: LogicalPlan, keys: tuple[NamedExpr, ...]) -> Steps[dict[str, Any] | None]:
+    """What the first rows of a few row groups say of the keys; None if probing would need more than a scan."""
+    rows = some_rows(planner, child, set().union(*(columns_of(key.expr) for key in keys)))
+    if rows is None:
+        return None
+    batches: Rows | None = yield from planner.step(rows.then(ProbeKeys(keys)), is_probe=True)
+    found: list[dict[str, Any]] = [row for batch in batches or [] for row in batch.to_pylist()]
+    return found[0] if found else None
+
+
+def some_rows(planner: Planner, plan: LogicalPlan, columns: set[str]) -> Pipeline | None:
+    """These columns of the rows of a few row groups, read on the driver; None if that would need more than a scan."""
+    narrow = narrowed(plan, columns)
+    below = None if narrow is None else scan_below(narrow)
+    if narrow is None or below is None or not columns <= set(narrow.schema.names):
+        return None
+    some = planner.facts.access(below.scan).thinned(planner.site.costs.probe_row_groups)
+    return scan_some(below.scan, some, planner.driver_site, "Probe", 1).then(*below.projections)

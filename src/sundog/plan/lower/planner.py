@@ -1,0 +1,182 @@
+"""Lowers a logical plan into the graph of stages that runs it. Every decision about how and where is taken below here.
+
+    steps = Planner(tree, settings, sites).steps()        a generator
+    step = next(steps)                                    a stage whose rows the planner must see before it can go on
+    step = steps.send(rows of that stage)                 ... and so on, until it returns the finished graph
+
+What only the data can tell (how many keys there are, where to cut a range, whether a top-k needs another round) is such
+a step, so a shape's lowering reads from top to bottom as it runs. Explain does not run a query: it answers None to every
+step but the probes, which are cheap and bounded, and the planner then ends the graph with what it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import pyarrow as pa
+
+from sundog.config import Settings
+from sundog.errors import InternalError
+from sundog.operators.expand import ExpandOperator
+from sundog.operators.filter import FilterOperator
+from sundog.operators.limit import LimitOperator
+from sundog.operators.project import ProjectOperator
+from sundog.operators.scan.scan import limit_scan
+from sundog.operators.sort import SortOperator
+from sundog.plan.logical import (
+    Aggregate,
+    Expand,
+    Filter,
+    Foreign,
+    Limit,
+    LogicalPlan,
+    Project,
+    Scan,
+    Sort,
+    TopK,
+    Union,
+    Window,
+)
+from sundog.plan.lower.aggregate import lower_aggregate
+from sundog.plan.lower.facts import Facts
+from sundog.plan.lower.scan import TableScan, lower_scan, lower_union
+from sundog.plan.lower.topk import lower_topk
+from sundog.plan.lower.window import lower_window
+from sundog.plan.stages import Gather, Parts, Pipeline, Place, Result, Site, SparkRows, Stage, StageGraph
+from sundog.support import Code, Declined
+from sundog.tree import walk
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage that ends on the driver, and whose rows the planner has to see. `is_probe`: explain runs it too."""
+
+    stage: Stage
+    is_probe: bool = False
+
+
+Rows = list[pa.RecordBatch]
+Steps = Generator[Step, Rows | None, T]
+"""A part of planning: yields steps, is sent their rows (None: not to be had now), returns what it planned."""
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The places there are. `executors` is asked for only where they are used; `problem` says why they cannot be."""
+
+    driver: Site
+    executors: Callable[[], Site]
+    problem: str | None = None
+
+
+class Planner:
+    """Plans one part of a query. `site` is where most of it runs.
+
+    `for_good`: rows are handed out as executors make them (into a table, to a user's function), so that the query could
+    not be given back to Spark in the middle. What may be found out only then declines before.
+    """
+
+    def __init__(self, tree: LogicalPlan, settings: Settings, sites: Sites, for_good: bool = False) -> None:
+        self.tree = tree
+        self.graph = StageGraph()
+        self.facts = Facts(settings.topk_dynamic_pruning)
+        self._settings = settings
+        self._sites = sites
+        self._for_good = for_good
+
+    @cached_property
+    def site(self) -> Site:
+        """`auto`: the driver for what fits it, the executors for the rest and for rows that are theirs already."""
+        wish, size = self._settings.placement, self.facts.size(self.tree)
+        if wish == "auto":
+            limit = self._settings.driver_max_bytes * self._read_factor
+            fits = size is not None and size.column_bytes <= limit
+            wish = "driver" if fits or self._sites.problem else "executors"
+        if wish == "driver" and size is not None:
+            return self._sites.driver
+        if self._sites.problem:
+            raise Declined.because(Code.PLACEMENT, self._sites.problem)
+        return self._sites.executors()
+
+    @property
+    def _read_factor(self) -> float:
+        """How many times as much may be read as may be held: what a WHERE drops is not held, but a window keeps all."""
+        scans = [node for node in walk(self.tree) if isinstance(node, Scan)]
+        holds_all = any(scan.predicate is None for scan in scans)
+        holds_all |= any(isinstance(node, Window) for node in walk(self.tree))
+        return 1 if holds_all else self._sites.driver.costs.filtered_read_factor
+
+    @property
+    def dynamic_pruning(self) -> bool:
+        return self._settings.topk_dynamic_pruning
+
+    @property
+    def driver_site(self) -> Site:
+        return self._sites.driver
+
+    def site_of_small(self, size: int) -> Site:
+        """Where to decode so many bytes of a small step: the driver, which needs no Spark job, or the plan's own site."""
+        return self.driver_site if size <= self.site.costs.small_step_bytes else self.site
+
+    def steps(self) -> Steps[StageGraph]:
+        self.graph.site = self.site
+        self._check_files()
+        rows = yield from self.lower(self.tree)
+        self.graph.end(rows, Result())
+        return self.graph
+
+    def _check_files(self) -> None:
+        for scan in [node for node in walk(self.tree) if isinstance(node, Scan)]:
+            access = self.facts.access(scan)
+            access.count(self.graph.metrics)
+            refusable = access.refusable_file() if self._for_good and not self.site.on_threads else None
+            if refusable is not None:
+                raise Declined.because(Code.FILE_SCHEMA, f"{refusable} may hold dates or times that only Spark reads")
+
+    def step(self, rows: Pipeline, is_probe: bool = False) -> Steps[Rows | None]:
+        """The rows of a pipeline on the driver, before planning goes on; None where explain does not run it."""
+        return (yield Step(self.graph.end(rows, Gather()), is_probe))
+
+    def lower(self, plan: LogicalPlan) -> Steps[Pipeline]:
+        """The open stage that gives the rows of `plan`; the stages before it are in the graph."""
+        match plan:
+            case Scan():
+                return lower_scan(self, plan)
+            case Foreign():
+                return Pipeline(Place.EXECUTORS, "Rows of Spark", (SparkRows(plan.handle, plan.schema, plan.label),))
+            case Filter():
+                return (yield from self.lower(plan.child)).then(FilterOperator(plan.schema, plan.predicate))
+            case Project():
+                return (yield from self.lower(plan.child)).then(ProjectOperator(plan.exprs))
+            case Expand():
+                return (yield from self.lower(plan.child)).then(ExpandOperator(plan.projections, plan.schema))
+            case Union():
+                return lower_union(self, plan)
+            case TopK():
+                return (yield from lower_topk(self, plan))
+            case Sort():
+                rows = yield from self.lower(plan.child)
+                return self.graph.gather(rows, "Sort").then(SortOperator(plan.schema, plan.order))
+            case Limit():
+                return (yield from self._limit(plan))
+            case Aggregate():
+                return (yield from lower_aggregate(self, plan))
+            case Window():
+                return (yield from lower_window(self, plan))
+            case _:
+                raise InternalError(f"nothing runs a {type(plan).__name__}")
+
+    def _limit(self, plan: Limit) -> Steps[Pipeline]:
+        """One task that stops as soon as there are enough rows, where that is all there is to do."""
+        wanted = plan.limit + plan.offset
+        limit = LimitOperator(plan.schema, plan.limit, plan.offset)
+        if isinstance(plan.child, Scan):
+            sources = (limit_scan(self.facts.access(plan.child), wanted),)
+            return Pipeline(self.site.place, "Scan", (Parts(sources, (TableScan(plan.child),)),)).then(limit)
+        rows = yield from self.lower(plan.child)
+        return self.graph.gather(rows.then(LimitOperator(plan.schema, wanted)), "Limit").then(limit)

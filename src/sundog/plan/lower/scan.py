@@ -1,0 +1,174 @@
+"""Scans, unions of them, and what can be said of a plan that does nothing but read and project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sundog.errors import InternalError
+from sundog.expr.nodes import Column, Expr, columns_of, substitute
+from sundog.expr.printing import render
+from sundog.operators.base import Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.filter import FilterOperator
+from sundog.operators.project import ProjectOperator
+from sundog.operators.scan.scan import repeated_scans, scan_tasks
+from sundog.operators.sources import BatchSource, Source
+from sundog.parquet.prune.access_plan import ParquetAccessPlan
+from sundog.plan.logical import Filter, LogicalPlan, Project, Scan, Union
+from sundog.plan.lower.sizes import grouping_task_count, scan_task_count
+from sundog.plan.stages import Described, Input, Parts, Pipeline, Site
+
+if TYPE_CHECKING:
+    from sundog.plan.lower.planner import Planner
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """What a task of a scan reads, for explain. `dynamic`: row groups may be pruned while it runs.
+
+    `checks` are expressions that are evaluated for every row because they may raise.
+    """
+
+    scan: Scan
+    dynamic: bool = False
+    checks: tuple[Expr, ...] = ()
+
+    def describe(self) -> str:
+        scan = self.scan
+        parts = [f"ParquetScan: {scan.relation.label}", f"files={len(scan.relation.files)}"]
+        parts.append(f"columns=[{', '.join(scan.columns)}]")
+        if scan.predicate is not None:
+            parts.append(f"predicate={render(scan.predicate)}")
+        if self.dynamic:
+            parts.append("dynamic_rg_pruning=eligible")
+        if self.checks:
+            parts.append(f"must_see=[{', '.join(render(expr) for expr in self.checks)}]")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class HashShares:
+    """Every task reads all rows and keeps those whose keys it owns."""
+
+    tasks: int
+
+    def describe(self) -> str:
+        return f"HashShares: each of {self.tasks} tasks reads all rows"
+
+
+def lower_scan(
+    planner: Planner,
+    scan: Scan,
+    *,
+    as_stored: frozenset[str] = frozenset(),
+    again: bool = False,
+    times: int = 1,
+    is_grouped: bool = False,
+) -> Pipeline:
+    """The rows of a scan in balanced tasks.
+
+    `as_stored`: strings that nobody looks into. `again`: the rows are read, and counted, by another stage as well.
+    `times`: as many tasks, of which each reads everything.
+    """
+    access, site = planner.facts.access(scan), planner.site
+    reads: tuple[Described, ...] = (TableScan(scan),)
+    if times > 1:
+        tasks = repeated_scans(access, times, as_stored)
+        reads = (HashShares(times), *reads)
+    else:
+        count = grouping_task_count(access, site) if is_grouped else scan_task_count(access, site)
+        tasks = scan_tasks(access, count, as_stored, again)
+    sources: tuple[Source, ...] = tuple(tasks) or (BatchSource([]),)
+    return Pipeline(site.place, "Scan", (Parts(sources, reads),))
+
+
+def scan_some(scan: Scan, access: ParquetAccessPlan, site: Site, purpose: str, tasks: int) -> Pipeline:
+    """Rows of a part of a scan that another stage reads as well."""
+    sources = tuple(scan_tasks(access, tasks, again=True)) or (BatchSource([]),)
+    return Pipeline(site.place, purpose, (Parts(sources, (TableScan(scan),)),))
+
+
+def lower_read(planner: Planner, plan: LogicalPlan, again: bool) -> Pipeline:
+    """The rows of a plan of nothing but scan, filters and projections. `again`: another stage reads them as well."""
+    match plan:
+        case Scan():
+            return lower_scan(planner, plan, again=again)
+        case Project(child, exprs):
+            return lower_read(planner, child, again).then(ProjectOperator(exprs))
+        case Filter(child, predicate):
+            return lower_read(planner, child, again).then(FilterOperator(plan.schema, predicate))
+        case _:
+            raise InternalError(f"{type(plan).__name__} does more than to read")
+
+
+def narrowed(plan: LogicalPlan, columns: set[str]) -> LogicalPlan | None:
+    """The same rows with fewer columns, where that is just a cheaper scan; None where it would repeat real work.
+
+    None as well where a column is not of the scan: something that the caller looks through computes it.
+    """
+    match plan:
+        case Scan() if columns <= set(plan.columns):
+            return replace(plan, columns=tuple(name for name in plan.columns if name in columns))
+        case Project(child, exprs):
+            kept = tuple(named for named in exprs if named.name in columns)
+            below = narrowed(child, set().union(*(columns_of(named.expr) for named in kept)))
+            return None if below is None else Project(below, kept)
+        case Filter(child, predicate):
+            below = narrowed(child, columns | columns_of(predicate))
+            return None if below is None else Filter(below, predicate)
+        case _:
+            return None
+
+
+@dataclass(frozen=True)
+class ScanBelow:
+    """A scan under nothing but projections; `meaning` has the plan's columns in terms of the scan's."""
+
+    scan: Scan
+    meaning: dict[str, Expr]
+    projections: tuple[Operator, ...]
+
+
+def scan_below(plan: LogicalPlan) -> ScanBelow | None:
+    """The scan of a plan that only reads and projects; None where there is anything else between."""
+    match plan:
+        case Scan():
+            return ScanBelow(plan, {field.name: Column(field.name, field.type) for field in plan.schema}, ())
+        case Project(child, exprs):
+            found = scan_below(child)
+            if found is None:
+                return None
+            meaning = {named.name: substitute(named.expr, found.meaning) for named in exprs}
+            return ScanBelow(found.scan, meaning, (*found.projections, ProjectOperator(exprs)))
+        case _:
+            return None
+
+
+@dataclass(frozen=True)
+class ChainedSource:
+    """A source with the operators of its branch of a union."""
+
+    source: Source
+    operators: tuple[Operator, ...]
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        batches = self.source.read(context)
+        for operator in self.operators:
+            batches = operator.run(batches, context)
+        return batches
+
+
+def lower_union(planner: Planner, plan: Union) -> Pipeline:
+    """The rows of all children, each a scan with filters and projections: one stage with an input for each."""
+    inputs: list[Input] = []
+    for child in plan.inputs:
+        rows = lower_read(planner, child, again=False)
+        for each in rows.inputs:
+            assert isinstance(each, Parts), "children of a union are read from files"
+            sources = tuple(ChainedSource(source, rows.operators) for source in each.sources)
+            inputs.append(Parts(sources, (*reversed(rows.operators), *each.reads)))
+    return Pipeline(planner.site.place, "Scan", tuple(inputs))

@@ -1,0 +1,200 @@
+"""The plan that runs: a graph of stages.
+
+    inputs ──► operator ──► operator ──► output
+    table parts, rows of Spark's,        exchange to the next stage, gather on the driver, hold for several readers,
+    rows of another stage                or the result
+
+A stage runs its operators over each partition of its inputs, one task each, at one place: on driver threads or on
+Spark's executors. The planner (`plan/lower`) makes stages, a runtime runs them and decides nothing. Explain, the report
+and the tests walk these objects; what was counted is found by the stage's number and the operator's place in its chain:
+0 is the input, 1 the first operator, and the one after the last is the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sundog.metrics import Metrics
+from sundog.operators.base import Operator, Partitioner
+from sundog.operators.sources import Source
+from sundog.plan.costs import Costs
+
+
+class Place(Enum):
+    """Where a stage runs."""
+
+    DRIVER = "driver"
+    EXECUTORS = "executors"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place as the planner sees it: tasks at once, memory of each, costs."""
+
+    place: Place
+    slots: int
+    task_memory_bytes: int
+    costs: Costs
+
+    @property
+    def on_threads(self) -> bool:
+        """Whether tasks share the memory of one process."""
+        return self.place is Place.DRIVER
+
+
+class Described(Protocol):
+    """Anything that has a line in explain."""
+
+    def describe(self) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Input: one task for each source. `reads` say what the sources do, the last step first.
+
+    `done_by`: where the planner has seen the rows already, the stages that took each of these steps.
+    """
+
+    sources: tuple[Source, ...]
+    reads: tuple[Described, ...]
+    done_by: tuple[tuple[Stage, ...], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRows:
+    """Input: the rows of a Spark plan, in its own partitions, handed over by the executors that hold them."""
+
+    handle: int
+    schema: pa.Schema
+    label: str
+
+    def describe(self) -> str:
+        return f"SparkInput: {self.label}, columns=[{', '.join(self.schema.names)}]"
+
+
+@dataclass(frozen=True, eq=False)
+class StageRows:
+    """Input: what another stage puts out."""
+
+    stage: Stage
+
+
+Input = Parts | SparkRows | StageRows
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Output: rows move to the partitions of the next stage.
+
+    Where tasks share memory, neighbouring partitions of together fewer rows than `unsplit_rows` become one.
+    """
+
+    partitioner: Partitioner
+    unsplit_rows: int = 0
+
+    def describe(self) -> str:
+        return self.partitioner.describe()
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Output: all rows to the driver, in the order of the partitions."""
+
+    reason: str = ""
+
+    def describe(self) -> str:
+        return f"Gather: {self.reason}" if self.reason else "Gather"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Output: rows stay where they are, for several readers."""
+
+    def describe(self) -> str:
+        return "Hold: computed once, read twice"
+
+
+@dataclass(frozen=True)
+class Result:
+    """Output: rows of the part of the query that was planned, to whoever asked."""
+
+    def describe(self) -> str:
+        return "Result"
+
+
+Output = Exchange | Gather | Hold | Result
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Operators over each partition of the inputs, at one place. `purpose` is its name in progress and report."""
+
+    number: int
+    place: Place
+    purpose: str
+    inputs: tuple[Input, ...]
+    operators: tuple[Operator, ...]
+    output: Output
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A stage that the planner has not ended yet."""
+
+    place: Place
+    purpose: str
+    inputs: tuple[Input, ...]
+    operators: tuple[Operator, ...] = ()
+
+    def then(self, *operators: Operator) -> Pipeline:
+        """The same rows after some more operators."""
+        return replace(self, operators=(*self.operators, *operators))
+
+
+@dataclass
+class StageGraph:
+    """All stages of one plan in the order in which they were planned, and what the planner knows beside them.
+
+    `metrics` are what planning itself counted. `notes` are facts about shapes that only the planner has, for pictures
+    in the report. A stage that was given up stays in the list: it ran, but its rows are not part of the answer.
+    """
+
+    stages: list[Stage] = field(default_factory=list)
+    result: Stage | None = None
+    site: Site | None = None
+    given_up: dict[int, str] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=Metrics)
+    notes: list[Any] = field(default_factory=list)
+
+    def end(self, rows: Pipeline, output: Output) -> Stage:
+        stage = Stage(len(self.stages), rows.place, rows.purpose, rows.inputs, rows.operators, output)
+        self.stages.append(stage)
+        if isinstance(output, Result):
+            self.result = stage
+        return stage
+
+    def exchange(self, rows: Pipeline, partitioner: Partitioner, purpose: str, unsplit_rows: int = 0) -> Pipeline:
+        """The rows in the partitions of `partitioner`."""
+        stage = self.end(rows, Exchange(partitioner, unsplit_rows))
+        return Pipeline(rows.place, purpose, (StageRows(stage),))
+
+    def hold(self, rows: Pipeline) -> Pipeline:
+        """The same rows, computed once and readable several times."""
+        return Pipeline(rows.place, rows.purpose, (StageRows(self.end(rows, Hold())),))
+
+    def gather(self, rows: Pipeline, purpose: str, reason: str = "") -> Pipeline:
+        """All rows in one partition on the driver."""
+        return Pipeline(Place.DRIVER, purpose, (StageRows(self.end(rows, Gather(reason))),))
+
+    def give_up(self, stages: Iterable[Stage], reason: str) -> None:
+        """These stages ran in vain."""
+        self.given_up |= {stage.number: reason for stage in stages}
+
+    def since(self, count: int) -> Sequence[Stage]:
+        """Stages that were planned after the first `count`."""
+        return self.stages[count:]

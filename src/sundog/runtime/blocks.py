@@ -1,0 +1,166 @@
+"""The worker's side of a stage on executors: what a Python worker runs for one partition, and the blocks it speaks in.
+
+A stage knows which partition it computes from its input: the number of its source, or the address on its blocks. Spark's
+own partition id is that of the task, and under a `coalesce` or a union of the user's one task computes several
+partitions, or has a number that counts those of others.
+
+A stage function holds nothing between tasks, so a repeated task simply does its work again. An error of a task (an
+overflow, a corrupt file) comes back as data inside the text of Spark's report, signed with the run's key
+(`worker_errors.py`).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext as SparkTaskContext
+
+from sundog.errors import InternalError
+from sundog.operators.base import Operator, Partitioner
+from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext, remove_abandoned_scratch
+from sundog.runtime.exchange import coalesce, decode_block, encode_block
+from sundog.runtime.task import run_operators, stage_counts
+from sundog.runtime.worker_errors import ErrorChannel
+
+BLOCK_SCHEMA = "pid int, source int, block binary"
+_BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
+TARGET, SOURCE = 0, 1
+_COLLECTED_AT_MOST = 20_000
+
+
+@dataclass(frozen=True)
+class StageFunction:
+    """What a Python worker runs for one partition. Its input are `sources`, or Spark's own `columns`, or blocks."""
+
+    stage: int
+    sources: tuple[bytes, ...] | None = field(repr=False)  # pickled, with the keys of object stores in them
+    columns: pa.Schema | None
+    operators: tuple[Operator, ...]
+    partitioner: Partitioner | None
+    result_schema: pa.Schema | None  # the real columns for Spark, instead of blocks
+    block_bytes: int
+    task_memory_bytes: int
+    address: int  # the column of a block that says which partition it is in
+    ordered: bool
+    accumulator: Any
+    errors: ErrorChannel
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None  # of this executor alone
+        if spill_root is not None:
+            remove_abandoned_scratch(spill_root)
+        rest = iter(batches)
+        first = next(rest, None)
+        partition = self._partition(first)
+        batches = rest if first is None else chain([first], rest)
+        counts = stage_counts(self.operators)
+        task = TaskContext(
+            partition, memory=MemoryBudget(self.task_memory_bytes), scratch_folder=ScratchFolder(spill_root)
+        )
+        context = task.counting_into(counts[-1])
+        try:
+            incoming = self._input(batches, task.counting_into(counts[0]))
+            stream = run_operators(incoming, self.operators, task, counts)
+            if self.result_schema is not None:
+                yield from as_result(stream, self.result_schema)
+            else:
+                yield from self._blocks(stream, context)
+        except Exception as error:
+            raise self.errors.wrap(error) from error
+        finally:
+            context.close()
+            context.metrics.add("tasks")
+            spare_long_lived_objects()
+            self.accumulator.add({(self.stage, partition): [each.as_values() for each in counts]})
+
+    def _partition(self, first: pa.RecordBatch | None) -> int:
+        """Which partition this is. One without rows, in a task of the user's, gets a number that no other has."""
+        task = SparkTaskContext.get()
+        number = task.partitionId() if task is not None else 0
+        if first is None:
+            return number if self.result_schema is None else -1 - number
+        if self.columns is not None:
+            return number
+        return int(first.column(0 if self.sources is not None else self.address)[0].as_py())
+
+    def _input(self, batches: Iterable[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        if self.sources is not None:
+            # Read to the end first: Spark throws away a worker that leaves some of its input, and a new one costs a second.
+            for index in [index for batch in batches for index in batch.column(0).to_pylist()]:
+                yield from pickle.loads(self.sources[index]).read(context)
+        elif self.columns is not None:
+            for batch in batches:
+                context.metrics.add("input_rows", batch.num_rows)
+                yield retyped(batch, self.columns)
+        else:
+            yield from _read_blocks(batches, self.address, self.ordered)
+
+    def _blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
+        for target, held in coalesce(parts, self.block_bytes):
+            block = encode_block(held)
+            if self.partitioner is not None:
+                context.metrics.add("exchange_blocks")
+                context.metrics.add("exchange_bytes", block.size)
+                context.metrics.add("exchange_rows", sum(batch.num_rows for batch in held))
+            offsets = pa.py_buffer(_int32s(0, block.size))
+            column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, block])
+            ids = [pa.array([target], pa.int32()), pa.array([context.partition], pa.int32())]
+            yield pa.RecordBatch.from_arrays([*ids, column], schema=_BLOCK_ARROW)
+
+
+def spare_long_lived_objects() -> None:
+    """Take what a task has loaded for good, modules and compiled kernels, out of Python's garbage collection.
+
+    A worker of pyspark collects garbage after each task, before it takes the next. With numba, pandas and pyarrow
+    loaded that goes through more than 100,000 objects that will never be garbage: 50-100 ms a task.
+    """
+    if len(gc.get_objects()) > _COLLECTED_AT_MOST:
+        gc.collect()
+        gc.freeze()
+
+
+def _int32s(*values: int) -> bytes:
+    return b"".join(value.to_bytes(4, "little", signed=True) for value in values)
+
+
+def _read_blocks(batches: Iterable[pa.RecordBatch], address: int, ordered: bool) -> Iterator[pa.RecordBatch]:
+    """The batches in the blocks of this partition; in the order of the producing tasks if that matters."""
+    blocks = _blocks_of(batches, address)
+    for _, block in sorted(blocks, key=itemgetter(0)) if ordered else blocks:
+        yield from decode_block(block)
+
+
+def _blocks_of(batches: Iterable[pa.RecordBatch], address: int) -> Iterator[tuple[int, pa.Buffer]]:
+    """The source and the bytes of each block, all of which must be of one partition."""
+    partition = None
+    for batch in batches:
+        for target, source, block in zip(
+            batch.column(address).to_pylist(), batch.column(SOURCE).to_pylist(), batch.column(2), strict=True
+        ):
+            if partition not in (None, target):
+                raise InternalError(f"blocks of partitions {partition} and {target} came to one task")
+            partition = target
+            yield source, block.as_buffer()
+
+
+def as_result(stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Under Spark's names and types, in pieces that Spark's row conversion likes."""
+    for batch in stream:
+        renamed = retyped(batch, schema)
+        for start in range(0, renamed.num_rows, 65536):
+            yield renamed.slice(start, 65536)
+
+
+def retyped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same columns, by position, under the names and types of `schema`."""
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
