@@ -18,10 +18,12 @@ from sundog.errors import ConfigError
 
 SETTING = "spark.sundog.costs"
 EXPECTED = "a JSON object of cost names and positive numbers, or the path of a file with one"
+_GREATEST = 10**18  # what is computed from two such numbers is a finite float
 
 
-def _cost(default: float, measured: str) -> Any:
-    return field(default=default, metadata={"measured": measured})
+def _cost(default: float, measured: str, may_be_zero: bool = False) -> Any:
+    """A number with the measurement that it was taken from. `may_be_zero`: the planner never divides by it."""
+    return field(default=default, metadata={"measured": measured, "may_be_zero": may_be_zero})
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,27 @@ class Costs:
     scan_tasks_per_slot: int = _cost(4, "a task on a thread costs 0.1 ms, and small ones balance the load")
     final_tasks_per_slot: int = _cost(2, "one large group does not leave the other slots idle")
     grouping_task_bytes: int = _cost(256 << 20, "each task that groups builds its own table of the same groups")
-    unsplit_exchange_rows: int = _cost(1 << 16, "one task groups so many rows faster than they are split up")
-    small_step_bytes: int = _cost(64 << 20, "one thread decodes them in 80 ms, less than a Spark job takes")
+    unsplit_exchange_rows: int = _cost(
+        1 << 16, "one task groups so many rows faster than they are split up", may_be_zero=True
+    )
+    small_step_bytes: int = _cost(
+        64 << 20, "one thread decodes them in 80 ms, less than a Spark job takes", may_be_zero=True
+    )
     probe_row_groups: int = _cost(3, "row groups whose first rows show how many keys there are")
     sample_row_groups: int = _cost(8, "row groups whose keys show where to cut ranges of equal depth")
-    gather_groups: int = _cost(300_000, "partial groups that the driver merges faster than a shuffle moves them")
-    shuffle_ns_per_row: float = _cost(83.75, "10 M narrow rows through Spark's shuffle, Arrow blocks, both sides")
-    shuffle_ns_per_byte: float = _cost(1.6875, "the same with wide rows")
-    max_clustered_reads: float = _cost(1.5, "reads of a row, above which moving it in memory is cheaper")
-    max_scattered_reads: float = _cost(1.5, "the same where ranges are few and the key is not clustered")
+    gather_groups: int = _cost(
+        300_000, "partial groups that the driver merges faster than a shuffle moves them", may_be_zero=True
+    )
+    shuffle_ns_per_row: float = _cost(
+        83.75, "10 M narrow rows through Spark's shuffle, Arrow blocks, both sides", may_be_zero=True
+    )
+    shuffle_ns_per_byte: float = _cost(1.6875, "the same with wide rows", may_be_zero=True)
+    max_clustered_reads: float = _cost(
+        1.5, "reads of a row, above which moving it in memory is cheaper", may_be_zero=True
+    )
+    max_scattered_reads: float = _cost(
+        1.5, "the same where ranges are few and the key is not clustered", may_be_zero=True
+    )
     max_shares: int = _cost(
         8, "tasks that each read all rows; with more the shuffle is as fast for all but narrow rows"
     )
@@ -62,16 +76,25 @@ class Costs:
     def changed_by(self, values: Mapping[str, Any]) -> Costs:
         """With some numbers of the user's. Raises ConfigError for a name or a number that cannot be."""
         known: dict[str, Field[Any]] = {each.name: each for each in fields(self)}
+        numbers: dict[str, Any] = {}
         for name, value in values.items():
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if name not in known or not is_number or value < 0:
-                raise ConfigError.bad_value(SETTING, json.dumps({name: value}), EXPECTED)
-        whole = {name for name, each in known.items() if isinstance(each.default, int)}
-        return replace(self, **{name: int(value) if name in whole else value for name, value in values.items()})
+            number = _number(known[name], value) if name in known else None
+            if number is None:
+                raise ConfigError.bad_value(SETTING, json.dumps({name: value}, default=repr), EXPECTED)
+            numbers[name] = number
+        return replace(self, **numbers)
 
     def lines(self) -> list[str]:
         """One line a number, with what it was taken from."""
         return [f"{each.name}={getattr(self, each.name):,}  ({each.metadata['measured']})" for each in fields(self)]
+
+
+def _number(cost: Field[Any], value: object) -> float | None:
+    """The value as this cost takes it, a fraction of a byte or row cut off; None if it cannot be: NaN is not, nor infinity."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _GREATEST:
+        return None
+    number = int(value) if isinstance(cost.default, int) else float(value)
+    return number if number > 0 or cost.metadata["may_be_zero"] else None
 
 
 DRIVER = Costs()
@@ -94,14 +117,18 @@ def read_costs(text: str) -> SiteCosts:
 
     The JSON object has numbers for both places, or objects `driver` and `executors` with numbers for one.
     """
-    return _read(text, _modified(text)) if text else SiteCosts()
+    text = text.strip()
+    return _read(text, _identity(text)) if text else SiteCosts()
 
 
 @lru_cache(maxsize=8)
-def _read(text: str, _: int | None) -> SiteCosts:
+def _read(text: str, _: tuple[int, ...] | None) -> SiteCosts:
     try:
         values = json.loads(text if text.startswith("{") else Path(text).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        hint = "Unset it, or write the file with `sundog doctor --calibrate FILE`."
+        raise ConfigError(f"{SETTING}={text!r} cannot be read: {error.strerror or error}. {hint}") from error
+    except (ValueError, RecursionError) as error:
         raise ConfigError.bad_value(SETTING, text, EXPECTED) from error
     if not isinstance(values, dict):
         raise ConfigError.bad_value(SETTING, text, EXPECTED)
@@ -111,11 +138,12 @@ def _read(text: str, _: int | None) -> SiteCosts:
     return SiteCosts(DRIVER.changed_by(values | places["driver"]), EXECUTORS.changed_by(values | places["executors"]))
 
 
-def _modified(text: str) -> int | None:
-    """When the file was changed, so that a new calibration is read at the next action."""
+def _identity(text: str) -> tuple[int, ...] | None:
+    """What changes when the file does, so that a new calibration is read at the next action."""
     if text.startswith("{"):
         return None
     try:
-        return Path(text).stat().st_mtime_ns
-    except OSError:
+        status = Path(text).stat()
+    except (OSError, ValueError):
         return None  # reading it says what is wrong
+    return status.st_mtime_ns, status.st_size, status.st_ino
