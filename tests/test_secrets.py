@@ -14,18 +14,19 @@ from sundog import doctor
 from sundog.commands.output import printable
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
-from sundog.parquet.relation import DataFile, FileColumn, Relation
+from sundog.parquet.reading import DataFile, FileColumn
 from sundog.plan.logical import Scan, TopK
 from sundog.plan.lower.scan import TableScan
 from sundog.runtime.blocks import StageFunction
 from sundog.runtime.worker_errors import ErrorChannel
+from sundog.tables.parquet_folder import ParquetFolder
 
 SECRET = "wJalrXUtnFEMI-very-secret"
 SOURCE = Path(sundog.__file__).parent
 
 
-def relation() -> Relation:
-    return Relation(
+def relation() -> ParquetFolder:
+    return ParquetFolder(
         (DataFile("s3a://bucket/a.parquet", 1, 1),),
         (FileColumn("v#1", "v", pa.int64()),),
         filesystem=(("fs.s3a.secret.key", SECRET),),

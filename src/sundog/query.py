@@ -28,10 +28,9 @@ from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.time_zones import java_zone
 from sundog.front.jvm.plan import CatalystPlan, held_listings, output_fields
 from sundog.front.match import Match, Matches, match_plan
-from sundog.front.relation.relation import read_relation
+from sundog.front.relation.relation import read_table
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.splice import frame_at, splice
-from sundog.parquet.relation import Relation
 from sundog.plan.logical import Foreign, LogicalPlan
 from sundog.plan.rules.order import optimize
 from sundog.plan.stages import StageGraph
@@ -41,6 +40,7 @@ from sundog.runtime.frames import named_table
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.shipping import executor_problem
 from sundog.support import Code, Declined, Reason
+from sundog.tables.table import Table
 from sundog.versions import spark_version
 
 log = logging.getLogger("sundog")
@@ -120,13 +120,13 @@ def _match(
 ) -> tuple[Matches, dict[int, tuple[int, ...]]]:
     """The matches, and where in Catalyst's plan the inputs are that stay Spark's."""
     foreign: dict[int, tuple[int, ...]] = {}
-    seen: dict[tuple[int, ...], Relation | Declined] = {}
+    seen: dict[tuple[int, ...], Table | Declined] = {}
 
-    def relation_of(leaf: Node, condition: Node | None) -> Relation:
+    def table_of(leaf: Node, condition: Node | None) -> Table:
         """Each leaf is read once, although the search may come by several times."""
         if leaf.path not in seen:
             try:
-                seen[leaf.path] = read_relation(catalyst, leaf, condition, conf, session, settings.decoder)
+                seen[leaf.path] = read_table(catalyst, leaf, condition, conf, session, settings.decoder)
             except Declined as declined:
                 seen[leaf.path] = declined
         found = seen[leaf.path]
@@ -139,7 +139,7 @@ def _match(
         return Foreign(len(foreign) - 1, output_fields(catalyst.jnode(node.path)), node.name)
 
     scope = _session_scope(session, conf)
-    return match_plan(catalyst.root, relation_of, foreign_of, settings, scope, collected), foreign
+    return match_plan(catalyst.root, table_of, foreign_of, settings, scope, collected), foreign
 
 
 def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:

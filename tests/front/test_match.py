@@ -19,10 +19,11 @@ from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.expressions.reading import Scope
 from sundog.front.match import Match, Matches, match_plan
 from sundog.front.relation.columns import internal_name
-from sundog.parquet.relation import DataFile, FileColumn, Relation
+from sundog.parquet.reading import DataFile, FileColumn
 from sundog.plan.logical import Foreign, LogicalPlan
 from sundog.plan.rules.order import optimize
 from sundog.support import Code, Declined
+from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import arrow_type
 from tests.plans.record import QUERIES
 from tests.plans.recorded import complete_recorded
@@ -34,10 +35,10 @@ CASES = [
 ]
 
 
-def relation_of(leaf: Node, condition: Node | None) -> Relation:
+def relation_of(leaf: Node, condition: Node | None) -> ParquetFolder:
     columns = [(a, arrow_type(a["dataType"])) for a in leaf["output"]]
     found = tuple(FileColumn(internal_name(a), a["name"], t) for a, t in columns if t is not None)
-    return Relation((DataFile("/data/events/part-0.parquet", 1, 1),), found, label="events")
+    return ParquetFolder((DataFile("/data/events/part-0.parquet", 1, 1),), found, label="events")
 
 
 def foreign_of(node: Node) -> Foreign:

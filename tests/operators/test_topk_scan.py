@@ -27,7 +27,8 @@ from sundog.operators.topk.topk_plan import plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet import filesystem
 from sundog.parquet.prune.access_plan import plan_access
-from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.reading import DataFile
+from sundog.tables.parquet_folder import ParquetFolder
 from tests.operators.reference import first_rows, same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
 from tests.parquet.files import cut, relation, write_file
@@ -45,7 +46,7 @@ class Result:
 
 
 def run(
-    files: Relation,
+    files: ParquetFolder,
     columns,
     order,
     limit,
@@ -98,7 +99,7 @@ def up(name="x", dtype=LONG, nulls_first=True) -> SortKey:
     return SortKey(Column(name, dtype), descending=False, nulls_first=nulls_first)
 
 
-def one_file(tmp_path, groups, **options) -> Relation:
+def one_file(tmp_path, groups, **options) -> ParquetFolder:
     path = write_file(tmp_path / "a.parquet", groups, **options)
     return relation([path], groups[0].schema)
 

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from sundog.parquet.meta.footer import Footer, read_footer
-from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, ReadOptions, Relation
+from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions
+from sundog.tables.parquet_folder import ParquetFolder
 
 
 def write_file(path: Path, groups: Sequence[pa.Table | pa.RecordBatch], **options: Any) -> Path:
@@ -57,9 +58,9 @@ def relation(
     partitions: Sequence[tuple[str, pa.DataType]] = (),
     values: Sequence[tuple[Any, ...]] | None = None,
     **options: Any,
-) -> Relation:
+) -> ParquetFolder:
     """Columns are known to the query by the names they have in the file."""
-    return Relation(
+    return ParquetFolder(
         files=tuple(data_file(path, values[i] if values else ()) for i, path in enumerate(paths)),
         file_columns=tuple(FileColumn(field.name, field.name, field.type) for field in schema),
         partition_columns=tuple(PartitionColumn(name, i, dtype) for i, (name, dtype) in enumerate(partitions)),

@@ -104,7 +104,7 @@ def test_files_that_spark_passes_over_are_no_trouble(tmp_path):
 
 def test_only_the_columns_needed_are_resolved(files):
     plan = plan_access(files, ("x",), at_least(0))
-    assert [column.name for column in plan.relation.file_columns] == ["x"]
+    assert [column.name for column in plan.reading.file_columns] == ["x"]
     both = plan_access(files, ("y",), at_least(0))
     assert both.columns_read() == ("y", "x")
     assert both.column_bytes() > plan.column_bytes() > 0

@@ -28,7 +28,7 @@ from sundog.parquet.meta.file_schema import resolve_columns
 from sundog.parquet.meta.struct_table import Broken
 from sundog.parquet.meta.thrift import Struct, read_struct, write_struct
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.relation import ReadOptions
+from sundog.parquet.reading import ReadOptions
 from tests.fuzz.files.children import run_tries
 from tests.fuzz.files.harness import columns_of, exercise
 from tests.fuzz.files.seeds import seed_files

@@ -12,13 +12,14 @@ from sundog.metrics import Metrics
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileSchemaProblem
-from sundog.parquet.relation import FileColumn, ReadOptions, Relation
+from sundog.parquet.reading import FileColumn, ReadOptions
+from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from tests.parquet.files import data_file, write_file
 
 
 def read(path, name, dtype, options=ReadOptions()):  # noqa: B008
-    relation = Relation((data_file(path),), (FileColumn("c", name, dtype),), options=options)
+    relation = ParquetFolder((data_file(path),), (FileColumn("c", name, dtype),), options=options)
     with FileReader.open(relation, relation.files[0], Metrics()) as reader:
         return reader.read(range(reader.layout.footer.num_row_groups), ["c"])[0]
 

@@ -110,8 +110,8 @@ def test_missing_files_are_ignored_only_if_told(tmp_path):
     lenient = relation([good, gone], TABLE.schema, ignore_missing_files=True)
     gone.unlink()
     with pytest.raises(FileProblem):
-        read_footers(strict)
-    footers = read_footers(lenient)
+        read_footers(strict.files, strict)
+    footers = read_footers(lenient.files, lenient)
     assert [footer is None for footer in footers] == [False, True]
 
 
@@ -119,7 +119,7 @@ def test_whether_a_broken_file_is_ignored_is_left_to_spark(tmp_path):
     """What does not add up here may be read by Spark, and then its rows count."""
     bad = _broken(tmp_path, b"not parquet at all, but long enough")
     with pytest.raises(FileProblem):
-        read_footers(relation([bad], TABLE.schema, ignore_corrupt_files=True))
+        read_footers([data_file(bad)], relation([bad], TABLE.schema, ignore_corrupt_files=True))
 
 
 def test_missing_is_not_corrupt(tmp_path):
@@ -127,7 +127,7 @@ def test_missing_is_not_corrupt(tmp_path):
     told = relation([gone], TABLE.schema, ignore_corrupt_files=True)
     gone.unlink()
     with pytest.raises(FileProblem) as problem:
-        read_footers(told)
+        read_footers(told.files, told)
     assert problem.value.kind is ProblemKind.MISSING
 
 
@@ -135,7 +135,7 @@ def test_many_footers_in_order(tmp_path):
     tables = [pa.table({"x": [i]}) for i in range(20)]
     paths = [write_file(tmp_path / f"{i}.parquet", [table]) for i, table in enumerate(tables)]
     for _ in range(2):  # cold, then from the cache
-        footers = read_footers(relation(paths, tables[0].schema))
+        footers = read_footers([data_file(path) for path in paths], relation(paths, tables[0].schema))
         assert [footer.raw_statistics(0).lows for footer in footers if footer] == [(i,) for i in range(20)]
 
 

@@ -18,7 +18,7 @@ from sundog.parquet.decode import own_decoder
 from sundog.parquet.decode.number_pages import read_numbers
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_schema import ColumnSource, FileSchemaProblem, resolve_columns
-from sundog.parquet.relation import FileColumn, ReadOptions
+from sundog.parquet.reading import FileColumn, ReadOptions
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from tests.parquet.files import damage, footer_of, relation, write_file
 

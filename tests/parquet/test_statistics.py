@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from sundog.expr.ranks import NAN_RANK, float_rank, ranks_of
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
-from sundog.parquet.meta.statistics import Bounds, FileStatistics, PartitionStatistics
-from sundog.parquet.relation import FileColumn, ReadOptions, Relation
+from sundog.parquet.meta.statistics import Bounds, FileStatistics
+from sundog.parquet.reading import FileColumn, ReadOptions
+from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import FILE_TYPES, arrow_arrays
 from tests.parquet.files import cut, data_file, relation, write_file
 
 
 def bounds_of(path, dtype, options=ReadOptions(), created_by=None) -> Bounds:  # noqa: B008
-    files = Relation((data_file(path),), (FileColumn("c", "c", dtype),), options=options)
+    files = ParquetFolder((data_file(path),), (FileColumn("c", "c", dtype),), options=options)
     footer = read_footer(files.files[0], ())
     assert footer is not None
     if created_by is not None:
@@ -145,7 +146,7 @@ def test_partition_values_are_exact_and_missing_columns_null(tmp_path):
     assert statistics.column("q").null_counts[0] == 3
     assert not statistics.column("q").values[0]
     assert not statistics.column("missing").values[0]
-    before = PartitionStatistics(files, files.files[0])
+    before = files.known_statistics(files.files[0])
     assert range_of(before.column("p")) == (b"x", b"x")
     assert range_of(before.column("c")) == (None, None)
 

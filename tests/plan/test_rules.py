@@ -9,7 +9,7 @@ from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
 from sundog.expr.nodes import And, Arith, ArithOp, Column, Compare, CompareOp, EvalMode, Expr, Literal
 from sundog.expr.ordering import SortKey
-from sundog.parquet.relation import DataFile, FileColumn, PartitionColumn, Relation
+from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn
 from sundog.plan.logical import Aggregate, Expand, Filter, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
 from sundog.plan.rules.check_plan import check_plan
 from sundog.plan.rules.merge_projects import merge_projects
@@ -17,10 +17,11 @@ from sundog.plan.rules.order import RULES, optimize
 from sundog.plan.rules.prune_columns import prune_columns
 from sundog.plan.rules.pull_projection import pull_projection
 from sundog.plan.rules.push_predicate import push_predicate
+from sundog.tables.parquet_folder import ParquetFolder
 
 LONG = pa.int64()
 A, B, C, P = (Column(name, LONG) for name in ("a#1", "b#2", "c#3", "p#4"))
-RELATION = Relation(
+RELATION = ParquetFolder(
     (DataFile("/t/f.parquet", 1, 1, (7,)),),
     tuple(FileColumn(column.name, column.name[0], LONG) for column in (A, B, C)),
     (PartitionColumn(P.name, 0, LONG),),

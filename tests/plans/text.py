@@ -36,7 +36,7 @@ def _line(plan: LogicalPlan) -> str:
     match plan:
         case Scan():
             where = "" if plan.predicate is None else f", predicate={render(plan.predicate)}"
-            return f"Scan: {plan.relation.label}, columns=[{', '.join(plan.columns)}]{where}"
+            return f"Scan: {plan.table.label}, columns=[{', '.join(plan.columns)}]{where}"
         case Foreign():
             return f"Foreign: {plan.label}, columns=[{', '.join(plan.schema.names)}]"
         case Filter():

@@ -17,7 +17,7 @@ from sundog.operators.base import Operator
 from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.ranges.halo import HaloDrop
 from sundog.operators.window.window_operator import WindowOperator
-from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.reading import DataFile
 from sundog.plan.logical import Scan
 from sundog.plan.lower.scan import TableScan
 from sundog.plan.records import StageRecord
@@ -34,6 +34,7 @@ from sundog.report.details import (
 )
 from sundog.run import Run
 from sundog.support import Code, Reason
+from sundog.tables.parquet_folder import ParquetFolder
 
 START = datetime(2026, 3, 1)
 TIME = Column("event_time#1", pa.int64())
@@ -128,7 +129,7 @@ def topk_run(details: TopKDetails | None = None) -> Run:
             graph_of(
                 [
                     TopKOperator(pa.schema([("event_time#1", pa.int64())]), (SortKey(TIME, True, False),), 10),
-                    TableScan(Scan(Relation((DataFile("a", 1, 1),), (), label="events"), ()), dynamic=True),
+                    TableScan(Scan(ParquetFolder((DataFile("a", 1, 1),), (), label="events"), ()), dynamic=True),
                 ],
                 details or topk_details(),
                 {"row_groups_total": 20, "row_groups_pruned_statistics": 2},

@@ -126,7 +126,7 @@ def test_the_decoder_is_the_one_that_the_setting_names(
         if sundog.last_run().placement == "driver":
             assert bool(made) == (decoder == "own")
         else:
-            assert {task.relation.options.decoder for task in kept} == {decoder}
+            assert {task.reading.options.decoder for task in kept} == {decoder}
         made.clear()
         kept.clear()
     assert answers["arrow"] == answers["own"]

@@ -27,12 +27,12 @@ from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.window import match_window
-from sundog.parquet.relation import Relation
 from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
 from sundog.support import Code, Declined, Reason
+from sundog.tables.table import Table
 from sundog.tree import walk
 
-RelationReader = Callable[[Node, Node | None], Relation]
+TableReader = Callable[[Node, Node | None], Table]
 ForeignReader = Callable[[Node], Foreign]
 MAX_OPERATORS = 100  # some five Python calls each, of the thousand that there may be
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
@@ -58,7 +58,7 @@ class Matches:
 
 def match_plan(
     root: Node,
-    read_relation: RelationReader,
+    read_table: TableReader,
     read_foreign: ForeignReader,
     settings: Settings,
     session: Scope,
@@ -69,7 +69,7 @@ def match_plan(
     `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the rows
     of the whole are wanted on the driver.
     """
-    matcher = _Matcher(read_relation, read_foreign, settings, session, collected)
+    matcher = _Matcher(read_table, read_foreign, settings, session, collected)
     matches = Matches()
     matcher.search_all(root, matches)
     if not matches.found and not matches.reasons:
@@ -80,13 +80,13 @@ def match_plan(
 class _Matcher:
     def __init__(
         self,
-        read_relation: RelationReader,
+        read_table: TableReader,
         read_foreign: ForeignReader,
         settings: Settings,
         session: Scope,
         collected: bool,
     ) -> None:
-        self._read_relation = read_relation
+        self._read_table = read_table
         self._read_foreign = read_foreign
         self._settings = settings
         self._session = session
@@ -186,10 +186,10 @@ class _Matcher:
         return added_as_spark_does(plan, self._session.segment_trees) if strict else plan
 
     def _scan(self, leaf: Node, condition: Node | None) -> LogicalPlan:
-        relation = self._read_relation(leaf, condition)
-        readable = {column.name for column in relation.file_columns}
-        readable |= {column.name for column in relation.partition_columns}
-        return Scan(relation, tuple(name for name in self._output_names(leaf) if name in readable))
+        table = self._read_table(leaf, condition)
+        readable = {column.name for column in table.file_columns}
+        readable |= {column.name for column in table.partition_columns}
+        return Scan(table, tuple(name for name in self._output_names(leaf) if name in readable))
 
     def _project(self, node: Node, child: LogicalPlan) -> Project:
         scope = self._scope(child)

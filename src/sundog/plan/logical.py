@@ -14,7 +14,7 @@ import pyarrow as pa
 from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
 from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
-from sundog.parquet.relation import Relation
+from sundog.tables.table import Table
 from sundog.tree import TreeNode
 
 
@@ -33,16 +33,16 @@ LogicalPlan.family = LogicalPlan
 
 @dataclass(frozen=True)
 class Scan(LogicalPlan):
-    """Reads `columns` (internal names) of the relation's rows where `predicate` is true."""
+    """Reads `columns` (internal names) of the table's rows where `predicate` is true."""
 
-    relation: Relation
+    table: Table
     columns: tuple[str, ...]
     predicate: Expr | None = None
 
     @property
     def schema(self) -> pa.Schema:
-        types = {c.name: c.dtype for c in self.relation.file_columns}
-        types |= {c.name: c.dtype for c in self.relation.partition_columns}
+        types = {c.name: c.dtype for c in self.table.file_columns}
+        types |= {c.name: c.dtype for c in self.table.partition_columns}
         return pa.schema([(name, types[name]) for name in self.columns])
 
 

@@ -74,7 +74,7 @@ def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
         state = (
             RowGroupState.PRUNED_STATISTICS if group.is_skipped else fates.get(position, RowGroupState.NEVER_REACHED)
         )
-        path = plan.access.relation.files[position[0]].path
+        path = plan.access.files[position[0]].path
         name = path.rsplit("/", 1)[-1]
         marks.append(RowGroupMark(name, position[1], group.candidate.rows, state, axis.point(low), axis.point(high)))
     place = {group.candidate.position: number for number, group in enumerate(groups)}

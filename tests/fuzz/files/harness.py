@@ -19,7 +19,8 @@ from sundog.parquet.meta.file_schema import resolve_columns
 from sundog.parquet.meta.footer import FOOTERS, Footer, read_footer
 from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
-from sundog.parquet.relation import DataFile, FileColumn, ReadOptions, Relation
+from sundog.parquet.reading import DataFile, FileColumn, ReadOptions
+from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
 _MOST_ROWS = 1 << 20  # of a row group that is read: damage may well say that a run of NULLs is longer
@@ -87,7 +88,9 @@ def _look_at(footer: Footer) -> None:
 
 def _read_column(file: DataFile, footer: Footer, column: FileColumn) -> bool:
     """Whether our decoder, with Arrow's help, reads all of it."""
-    own, arrow = (Relation((file,), (column,), options=ReadOptions(decoder=decoder)) for decoder in ("own", "arrow"))
+    own, arrow = (
+        ParquetFolder((file,), (column,), options=ReadOptions(decoder=decoder)) for decoder in ("own", "arrow")
+    )
     layout = FileLayout.of(own, file, footer)
     resolve_columns(footer, (column,), own.options)
     FileStatistics(layout).column(column.name)
@@ -107,7 +110,7 @@ def _read_column(file: DataFile, footer: Footer, column: FileColumn) -> bool:
 
 
 def _all_of(
-    relation: Relation, layout: FileLayout, name: str, groups: list[int], stored: frozenset[str]
+    relation: ParquetFolder, layout: FileLayout, name: str, groups: list[int], stored: frozenset[str]
 ) -> list[pa.Array] | None:
     arrays = []
     try:
@@ -122,12 +125,12 @@ def _all_of(
     return arrays
 
 
-def _read_together(relation: Relation, layout: FileLayout, name: str, groups: list[int]) -> None:
+def _read_together(relation: ParquetFolder, layout: FileLayout, name: str, groups: list[int]) -> None:
     with FileReader(layout, relation, Metrics()) as reader:
         _check(reader.read(groups, [name])[0], int(layout.footer.row_counts[groups].sum()))
 
 
-def _read_in_parts(relation: Relation, layout: FileLayout, name: str, group: int) -> None:
+def _read_in_parts(relation: ParquetFolder, layout: FileLayout, name: str, group: int) -> None:
     with FileReader(layout, relation, Metrics()) as reader:
         parts: Iterator[list[pa.Array]] = reader.pieces(group, [name], 1000)
         rows = sum(_check(part[0], len(part[0])) for part in parts)
@@ -135,7 +138,7 @@ def _read_in_parts(relation: Relation, layout: FileLayout, name: str, group: int
             raise Finding(f"{rows} rows in parts of {layout.footer.row_counts[group]}")
 
 
-def _pick(relation: Relation, layout: FileLayout, name: str, group: int) -> None:
+def _pick(relation: ParquetFolder, layout: FileLayout, name: str, group: int) -> None:
     rows = int(layout.footer.row_counts[group])
     if rows == 0:
         return

@@ -13,7 +13,7 @@ from sundog.front.jvm.functions import type_json
 from sundog.front.jvm.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
 from sundog.front.relation.file_listing import row_bytes
 from sundog.front.relation.sources import Source
-from sundog.parquet.relation import FileColumn, PartitionColumn
+from sundog.parquet.reading import FileColumn, PartitionColumn
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
 

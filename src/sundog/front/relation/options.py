@@ -17,7 +17,7 @@ from sundog.front.session.conf_table import (
 )
 from sundog.front.session.session_conf import SessionConf
 from sundog.parquet.paths import authority_of, is_local, scheme_of
-from sundog.parquet.relation import DataFile, ReadOptions
+from sundog.parquet.reading import DataFile, ReadOptions
 from sundog.parquet.store_settings import PREFIXES, UnsupportedFileSystem, needed_settings
 from sundog.support import Code, Declined, Reason
 from sundog.versions import spark_version

@@ -25,16 +25,17 @@ from sundog.front.relation.options import check_options, filesystem_settings, re
 from sundog.front.relation.sources import Source, V1Source, V2Source, to_seq
 from sundog.front.session.session_conf import SessionConf
 from sundog.parquet.paths import is_local, plain_path
-from sundog.parquet.relation import DataFile, Relation, in_reading_order
+from sundog.parquet.reading import DataFile
 from sundog.support import Code, Declined
+from sundog.tables.parquet_folder import ParquetFolder, in_reading_order
 
 _BUCKET_NAME = re.compile(r".*_\d+(?:\.[^/]*)?", re.DOTALL)
 
 
-def read_relation(
+def read_table(
     plan: CatalystPlan, leaf: Node, condition: Node | None, conf: SessionConf, session: Any, decoder: str
-) -> Relation:
-    """The relation behind `leaf`; `condition` is the WHERE directly above it, if any. Declines with reasons.
+) -> ParquetFolder:
+    """The table behind `leaf`; `condition` is the WHERE directly above it, if any. Declines with reasons.
 
     `session` is the DataFrame's SparkSession.
     """
@@ -65,7 +66,7 @@ def read_relation(
     if source.is_bucketed() and not all(_BUCKET_NAME.fullmatch(file.uri) for file in listed):
         raise Declined.because(Code.SOURCE, "a file of a bucketed table does not say which bucket it is")
     files = tuple(map(_current_file, listed))
-    return Relation(
+    return ParquetFolder(
         files=in_reading_order(files),
         file_columns=file_columns,
         partition_columns=partition_columns,

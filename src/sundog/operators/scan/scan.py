@@ -11,7 +11,7 @@ a task decodes by itself and the runtime runs several tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
-from sundog.parquet.relation import Relation
+from sundog.parquet.reading import ReadSpec
 from sundog.types import is_text
 
 _RUN_ROWS = 131_072
@@ -44,7 +44,7 @@ class ScanTask:
     copied then (`parquet/decode/text_pages.py`), and equal ones of a dictionary need not be found again.
     """
 
-    relation: Relation  # without its files: those of the task are in the slices
+    reading: ReadSpec
     slices: tuple[FileSlice, ...]
     columns: tuple[str, ...]
     predicate: Expr | None = None
@@ -54,7 +54,7 @@ class ScanTask:
 
     @property
     def schema(self) -> pa.Schema:
-        return column_schema(self.relation, self.columns)
+        return column_schema(self.reading, self.columns)
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
@@ -62,7 +62,7 @@ class ScanTask:
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
-                with open_slice(self.relation, part, context, self.as_stored) as reader:
+                with open_slice(self.reading, part, context, self.as_stored) as reader:
                     for groups, all_match in _runs(part, reader.layout, self._run_rows):
                         context.check_cancelled()
                         unread -= len(groups)
@@ -80,7 +80,7 @@ class ScanTask:
         """How many rows may be read in one go, if they are of more than one row group."""
         if self.batch_rows is not None:
             return 0
-        reads_text = any(is_text(column.dtype) for column in self.relation.file_columns)  # those of the WHERE as well
+        reads_text = any(is_text(column.dtype) for column in self.reading.file_columns)  # those of the WHERE as well
         return _RUN_ROWS if reads_text else _RUN_ROWS_OF_NUMBERS
 
     def _read_run(
@@ -104,7 +104,7 @@ class ScanTask:
             yield from self._filter_pieces(reader, groups, together, predicate, context)
             return
         read = reader.read(groups, tested, predicate.as_stored)
-        test = to_batch(read, column_schema(self.relation, tested), _rows_in(reader, groups))
+        test = to_batch(read, column_schema(self.reading, tested), _rows_in(reader, groups))
         mask = predicate.mask(test)
         matches = int(np.count_nonzero(mask))
         self._count(test.num_rows, matches, context)
@@ -137,7 +137,7 @@ class ScanTask:
         predicate: StoredPredicate,
         context: TaskContext,
     ) -> Iterator[pa.RecordBatch]:
-        schema = column_schema(self.relation, together)
+        schema = column_schema(self.reading, together)
         for arrays in self._decode(reader, groups, together):
             batch = to_batch(arrays, schema, _rows_in(reader, groups))
             kept = keep_rows(batch, predicate.mask(batch))
@@ -172,11 +172,11 @@ def scan_tasks(
     plan: ParquetAccessPlan, count: int, as_stored: frozenset[str] = frozenset(), again: bool = False
 ) -> list[ScanTask]:
     """The plan's work in at most `count` tasks of about equal bytes, in file order."""
-    relation = replace(plan.relation, files=())
     if plan.predicate is not None:
         as_stored -= columns_of(plan.predicate) - StoredPredicate.of(plan.predicate).as_stored
     return [
-        ScanTask(relation, slices, plan.columns, plan.predicate, None, as_stored, again) for slices in plan.tasks(count)
+        ScanTask(plan.reading, slices, plan.columns, plan.predicate, None, as_stored, again)
+        for slices in plan.tasks(count)
     ]
 
 
@@ -193,22 +193,22 @@ def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
     """
     runs = plan.split_runs(force_per_row_group=True)
     batch_rows = min(max(limit, _SMALLEST_BATCH), _RUN_ROWS)
-    return ScanTask(replace(plan.relation, files=()), plan.slices(runs), plan.columns, plan.predicate, batch_rows)
+    return ScanTask(plan.reading, plan.slices(runs), plan.columns, plan.predicate, batch_rows)
 
 
 def open_slice(
-    relation: Relation, part: FileSlice, context: TaskContext, as_stored: frozenset[str] = frozenset()
+    reading: ReadSpec, part: FileSlice, context: TaskContext, as_stored: frozenset[str] = frozenset()
 ) -> FileReader:
     """Open a file and make sure that it is still the file that was planned for."""
-    footer = read_footer(part.file, relation.filesystem)
+    footer = read_footer(part.file, reading.filesystem)
     if footer.identity != part.identity:
         raise FileProblem(ProblemKind.CHANGED, part.file.path)
-    return FileReader(FileLayout.of(relation, part.file, footer), relation, context.metrics, as_stored)
+    return FileReader(FileLayout.of(reading, part.file, footer), reading, context.metrics, as_stored)
 
 
-def column_schema(relation: Relation, names: tuple[str, ...] | list[str]) -> pa.Schema:
-    types = {column.name: column.dtype for column in relation.file_columns}
-    types |= {column.name: column.dtype for column in relation.partition_columns}
+def column_schema(reading: ReadSpec, names: tuple[str, ...] | list[str]) -> pa.Schema:
+    types = {column.name: column.dtype for column in reading.file_columns}
+    types |= {column.name: column.dtype for column in reading.partition_columns}
     return pa.schema([(name, types[name]) for name in names])
 
 

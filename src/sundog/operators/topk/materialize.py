@@ -24,7 +24,7 @@ from sundog.operators.topk.row_group_search import POSITION
 from sundog.operators.topk.topk_plan import TopKPlan
 from sundog.parquet.decode.late import RowPicker
 from sundog.parquet.prune.access_plan import FileSlice, restricted
-from sundog.parquet.relation import Relation
+from sundog.parquet.reading import ReadSpec
 
 SLOT = "#slot"
 
@@ -42,18 +42,18 @@ class RowGroupRows:
 class FetchTask:
     """Fetches some columns of some winners. Its batches have the columns and `#slot`, the winner's number."""
 
-    relation: Relation  # without its files
+    reading: ReadSpec
     columns: tuple[str, ...]
     parts: tuple[tuple[FileSlice, tuple[RowGroupRows, ...]], ...]
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([*column_schema(self.relation, self.columns), (SLOT, pa.int64())])
+        return pa.schema([*column_schema(self.reading, self.columns), (SLOT, pa.int64())])
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
         for part, wanted in self.parts:
-            with open_slice(self.relation, part, context) as reader:
+            with open_slice(self.reading, part, context) as reader:
                 picker = RowPicker(reader)
                 for group in wanted:
                     context.check_cancelled()
@@ -72,15 +72,13 @@ def plan_fetch(plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_column
     if not names or winners.num_rows == 0:
         return []
     units = list(_by_row_group(winners))
-    relation = restricted(plan.spec.relation, set(names))
+    reading = restricted(plan.spec.reading, set(names))
     shares = _column_shares(plan, names, units[0][0], -(-tasks // len(units)) if split_columns else 1)
     loads: list[dict[int, list[RowGroupRows]]] = [{} for _ in range(min(max(tasks // len(shares), 1), len(units)))]
     for number, (file, wanted) in enumerate(units):
         loads[number % len(loads)].setdefault(file, []).append(wanted)
     return [
-        FetchTask(
-            relation, share, tuple((plan.access.whole_file(file), tuple(groups)) for file, groups in load.items())
-        )
+        FetchTask(reading, share, tuple((plan.access.whole_file(file), tuple(groups)) for file, groups in load.items()))
         for load in loads
         for share in shares
     ]
@@ -109,7 +107,7 @@ def assemble(plan: TopKPlan, winners: pa.RecordBatch, fetched: Iterable[pa.Recor
         if whole.num_rows != winners.num_rows:
             raise InternalError(f"{winners.num_rows} winners, but the columns of {whole.num_rows} were fetched")
         columns |= zip(whole.schema.names, whole.columns, strict=True)
-    schema = column_schema(plan.spec.relation, plan.access.columns)
+    schema = column_schema(plan.spec.reading, plan.access.columns)
     return to_batch(
         [columns[name] if name in columns else pa.nulls(0, schema.field(name).type) for name in plan.access.columns],
         schema,

@@ -20,7 +20,7 @@ from sundog.operators.scan.scan import column_schema, to_batch
 from sundog.operators.topk.topk import BestRows
 from sundog.parquet.decode.reader import PIECE_BYTES, FileReader
 from sundog.parquet.prune.row_group_pruner import Candidate
-from sundog.parquet.relation import Relation
+from sundog.parquet.reading import ReadSpec
 
 POSITION = pa.schema([("#file", pa.int32()), ("#row_group", pa.int32()), ("#row", pa.int64())])
 
@@ -48,7 +48,7 @@ class TopKSpec:
     they are evaluated for their errors, and what they cover cannot be pruned.
     """
 
-    relation: Relation  # without its files
+    reading: ReadSpec
     predicate: Expr | None
     order: tuple[SortKey, ...]
     k: int
@@ -73,7 +73,7 @@ class TopKSpec:
         """Of candidates and winners: carried columns, computed sort keys, place in the table."""
         keys = zip(self.key_columns, self.order, strict=True)
         computed = [(name, key.expr.dtype) for name, key in keys if name not in self.carried]
-        return pa.schema([*column_schema(self.relation, self.carried), *computed, *POSITION])
+        return pa.schema([*column_schema(self.reading, self.carried), *computed, *POSITION])
 
     def best_rows(self, live: LiveThreshold) -> BestRows:
         return BestRows(self.schema, self.order, self.key_columns, self.k, live, POSITION.names)
@@ -105,13 +105,13 @@ class TopKSpec:
     ) -> Iterator[_Piece]:
         if size > PIECE_BYTES:
             together = [*first, *second]
-            schema = column_schema(self.relation, together)
+            schema = column_schema(self.reading, together)
             for arrays in reader.pieces(group, together):
                 yield _Piece(to_batch(arrays, schema, 0))
             return
         rows = int(reader.layout.footer.row_counts[group])
-        head = to_batch(reader.read([group], first), column_schema(self.relation, first), rows)
-        yield _Piece(head, reader, group, tuple(second), column_schema(self.relation, second))
+        head = to_batch(reader.read([group], first), column_schema(self.reading, first), rows)
+        yield _Piece(head, reader, group, tuple(second), column_schema(self.reading, second))
 
     def _search_piece(
         self, piece: _Piece, start: int, candidate: Candidate, threshold: Threshold, metrics: Metrics

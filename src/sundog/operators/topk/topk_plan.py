@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class TopKPlan:
 
     def column_bytes(self) -> int:
         """Uncompressed bytes of sort and WHERE columns in the row groups that the initial threshold leaves."""
-        names = [column.name for column in self.spec.relation.file_columns if column.name not in self.late_columns]
+        names = [column.name for column in self.spec.reading.file_columns if column.name not in self.late_columns]
         left = [c for c in self.candidates if c.must_read or self.initial.can_win(c.best, c.position)]
         return sum(self.access.layout(c.file).column_bytes(names, c.row_group)[1] for c in left)
 
@@ -52,7 +52,7 @@ def plan_topk(
     The access plan must have been made for all columns of the order and of the checks.
     """
     carried = _carried(access, order, checks) if switches.late_materialization else access.columns
-    spec = TopKSpec(replace(access.relation, files=()), access.predicate, order, k, carried, checks, switches)
+    spec = TopKSpec(access.reading, access.predicate, order, k, carried, checks, switches)
     candidates: list[Candidate] = []
     sure: list[tuple[Rank | None, int]] = []
     for number, layout, verdicts in access.opened():

@@ -80,7 +80,7 @@ class TopKSearch:
         plan, spec = self.plan, self.plan.spec
 
         def opener(number: int) -> FileReader:
-            return FileReader(plan.access.layout(number), plan.access.relation, context.metrics)
+            return FileReader(plan.access.layout(number), plan.access.reading, context.metrics)
 
         with OpenFiles(opener) as readers:
             while (candidate := self._next()) is not None:
@@ -169,7 +169,7 @@ class TopKTask:
         best = self.spec.best_rows(live)
         pruner = RowGroupPruner(live, context.metrics)
         files = dict(self.files)
-        with OpenFiles(lambda number: open_slice(self.spec.relation, files[number], context)) as readers:
+        with OpenFiles(lambda number: open_slice(self.spec.reading, files[number], context)) as readers:
             for candidate in self.candidates:
                 context.check_cancelled()
                 if self.spec.switches.row_groups and pruner.should_skip(candidate):

@@ -26,7 +26,7 @@ from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.file_schema import ColumnSource, converted, to_query_type
 from sundog.parquet.meta.footer import read_footer, stamp_of
 from sundog.parquet.problems import FileProblem, ProblemKind, TooLargeForOneArray
-from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.reading import DataFile, ReadSpec
 
 PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
 _SMALL_PIECE_ROWS = 65_536
@@ -36,15 +36,15 @@ class FileReader:
     """An open file. Use as a context manager; not shared between threads."""
 
     def __init__(
-        self, layout: FileLayout, relation: Relation, metrics: Metrics, as_stored: frozenset[str] = frozenset()
+        self, layout: FileLayout, reading: ReadSpec, metrics: Metrics, as_stored: frozenset[str] = frozenset()
     ) -> None:
         """`as_stored` names string columns that `read` may give as dictionary or string_view arrays."""
         self.layout = layout
         self.metrics = metrics
         self._as_stored = as_stored
         self._decoders: dict[tuple[int, ...], Any] = {}
-        self.source = open_file(layout.file.path, relation.filesystem)
-        self.own = OwnDecoder(self.source, layout.footer, relation.options.decoder == "own")
+        self.source = open_file(layout.file.path, reading.filesystem)
+        self.own = OwnDecoder(self.source, layout.footer, reading.options.decoder == "own")
         try:
             if stamp_of(layout.file) != layout.footer.stamp:
                 raise FileProblem(ProblemKind.CHANGED, layout.file.path)
@@ -53,10 +53,10 @@ class FileReader:
             raise
 
     @classmethod
-    def open(cls, relation: Relation, file: DataFile, metrics: Metrics) -> FileReader:
+    def open(cls, reading: ReadSpec, file: DataFile, metrics: Metrics) -> FileReader:
         """Open a file with its own footer."""
-        footer = read_footer(file, relation.filesystem)
-        return cls(FileLayout.of(relation, file, footer), relation, metrics)
+        footer = read_footer(file, reading.filesystem)
+        return cls(FileLayout.of(reading, file, footer), reading, metrics)
 
     def decoder(self, dictionary_leaves: tuple[int, ...]) -> Any:
         """Arrow's decoder over the open file; it keeps the given leaves as the dictionaries they are stored as."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sundog.parquet.meta.file_schema import ColumnSource, resolve_columns
 from sundog.parquet.meta.footer import Footer
-from sundog.parquet.relation import DataFile, PartitionColumn, Relation
+from sundog.parquet.reading import DataFile, PartitionColumn, ReadSpec
 from sundog.types import is_text
 
 _DELTA_ENCODINGS = 0b1110_0000  # DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY
@@ -31,9 +31,9 @@ class FileLayout:
     partition_columns: tuple[PartitionColumn, ...]
 
     @classmethod
-    def of(cls, relation: Relation, file: DataFile, footer: Footer) -> FileLayout:
-        sources = resolve_columns(footer, relation.file_columns, relation.options)
-        return cls(file, footer, sources, relation.partition_columns)
+    def of(cls, reading: ReadSpec, file: DataFile, footer: Footer) -> FileLayout:
+        sources = resolve_columns(footer, reading.file_columns, reading.options)
+        return cls(file, footer, sources, reading.partition_columns)
 
     @cached_property
     def by_name(self) -> dict[str, ColumnSource | PartitionColumn]:

@@ -40,7 +40,7 @@ from sundog.parquet.meta.chunk_table import CODECS
 from sundog.parquet.meta.file_statistics import LeafColumn
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.problems import FileSchemaProblem, TooLargeForOneArray
-from sundog.parquet.relation import FileColumn, ReadOptions
+from sundog.parquet.reading import FileColumn, ReadOptions
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name
 
 _SPARK_VERSION = b"org.apache.spark.version"

@@ -34,7 +34,7 @@ from sundog.parquet.meta.file_statistics import LeafColumn, RawStatistics, trust
 from sundog.parquet.meta.struct_table import Broken, Encrypted
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.reading import DataFile, ReadSpec
 from sundog.parquet.store_settings import Settings
 
 Stamp = tuple[int, ...]
@@ -268,19 +268,20 @@ def _check_agreement(metadata: pq.FileMetaData, values: FileMetadata) -> None:
         raise Broken("Arrow finds other columns in it")
 
 
-def read_footers(relation: Relation, threads: int = _FOOTER_THREADS) -> tuple[Footer | None, ...]:
-    """One footer for each file of the relation, in order; None for a file that Spark would pass over.
+def read_footers(
+    files: Sequence[DataFile], reading: ReadSpec, threads: int = _FOOTER_THREADS
+) -> tuple[Footer | None, ...]:
+    """One footer for each file, in order; None for a file that Spark would pass over.
 
     That is, with `ignore_missing_files`, a missing one. A broken one is Spark's to judge, whatever it is
     told to ignore: it may read what does not add up here, and the rows before the damage count.
     """
-    files = relation.files
 
     def read(file: DataFile) -> Footer | None:
         try:
-            return read_footer(file, relation.filesystem)
+            return read_footer(file, reading.filesystem)
         except FileProblem as problem:
-            if _is_ignored(problem, relation):
+            if _is_ignored(problem, reading):
                 return None
             raise
 
@@ -307,5 +308,5 @@ def _all_cached(files: Sequence[DataFile]) -> tuple[Footer, ...] | None:
     return tuple(found)
 
 
-def _is_ignored(problem: FileProblem, relation: Relation) -> bool:
-    return problem.kind is ProblemKind.MISSING and relation.options.ignore_missing_files
+def _is_ignored(problem: FileProblem, reading: ReadSpec) -> bool:
+    return problem.kind is ProblemKind.MISSING and reading.options.ignore_missing_files

@@ -24,7 +24,7 @@ Bounds need not be attained: nothing here relies on a bound being a value of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ from sundog.expr.ranks import NAN_RANK, Rank, float_rank, ranks_of_values
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import Footer
-from sundog.parquet.relation import DataFile, PartitionColumn, Relation
+from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn
 
 Ranks = npt.NDArray[np.object_]
 _MICROS_PER_DAY = 86_400_000_000
@@ -93,12 +93,14 @@ class Statistics(Protocol):
 class PartitionStatistics:
     """What a file's partition values say before its footer is read: one slot, of an unknown number of rows."""
 
-    def __init__(self, relation: Relation, file: DataFile) -> None:
+    def __init__(
+        self, partition_columns: Sequence[PartitionColumn], file_columns: Sequence[FileColumn], file: DataFile
+    ) -> None:
         self.rows = np.ones(1, np.int64)
         self._partitions = {
-            column.name: (column.dtype, file.partition_values[column.index]) for column in relation.partition_columns
+            column.name: (column.dtype, file.partition_values[column.index]) for column in partition_columns
         }
-        self._types = {column.name: column.dtype for column in relation.file_columns}
+        self._types = {column.name: column.dtype for column in file_columns}
 
     def __len__(self) -> int:
         return 1

@@ -1,6 +1,6 @@
 """What to read of each file: a plan that can be printed, tested and shipped without a byte of data being read.
 
-    relation + WHERE ──► partition values ──► footers ──► row-group verdicts ──► runs or tasks
+    table + WHERE ──► partition values ──► footers ──► row-group verdicts ──► runs or tasks
                          whole files drop      (cached)    SKIP drops, ALL_ROWS_MATCH needs no filter
 
 Everything that prunes narrows such a plan; the reader only obeys it. A *run* is what is read in one go. A plain scan wants
@@ -20,9 +20,10 @@ from sundog.expr.nodes import Expr, columns_of
 from sundog.metrics import Metrics
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import Footer, read_footers
-from sundog.parquet.meta.statistics import FileStatistics, PartitionStatistics
+from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts
-from sundog.parquet.relation import DataFile, Relation
+from sundog.parquet.reading import DataFile, ReadSpec
+from sundog.tables.table import Table
 
 _SAMPLED_ROW_GROUPS = 64
 _ROW_GROUP_OVERHEAD = 4096  # bytes that a row group seems to weigh beside its own: opening and decoding set-up
@@ -49,9 +50,10 @@ class FileSlice:
 
 @dataclass(frozen=True)
 class ParquetAccessPlan:
-    """`layouts[i]` and `verdicts[i]` belong to `relation.files[i]`; None for a file that is not opened at all."""
+    """`layouts[i]` and `verdicts[i]` belong to `files[i]`; None for a file that is not opened at all."""
 
-    relation: Relation
+    files: tuple[DataFile, ...]
+    reading: ReadSpec
     columns: tuple[str, ...]
     predicate: Expr | None
     layouts: tuple[FileLayout | None, ...]
@@ -121,12 +123,12 @@ class ParquetAccessPlan:
         for number, parts in gathered.items():
             groups = tuple(group for run in parts for group in run.row_groups)
             match = tuple(run.verdict is Verdict.ALL_ROWS_MATCH for run in parts for _ in run.row_groups)
-            result.append(FileSlice(self.relation.files[number], groups, match, self._footer(number).identity))
+            result.append(FileSlice(self.files[number], groups, match, self._footer(number).identity))
         return tuple(result)
 
     def whole_file(self, number: int) -> FileSlice:
         """A file for a task that is told elsewhere which row groups to read."""
-        return FileSlice(self.relation.files[number], (), (), self._footer(number).identity)
+        return FileSlice(self.files[number], (), (), self._footer(number).identity)
 
     def column_bytes(self, names: Sequence[str] | None = None) -> int:
         """Uncompressed bytes of all columns, or of these, in what is left to read; estimated from a sample when that is much."""
@@ -145,7 +147,7 @@ class ParquetAccessPlan:
 
     def count(self, metrics: Metrics) -> None:
         """What is known before anything is read."""
-        metrics.add("files_total", len(self.relation.files))
+        metrics.add("files_total", len(self.files))
         metrics.add("files_pruned_statistics", self.files_ruled_out + sum(self._is_pruned(v) for v in self.verdicts))
         metrics.add("row_groups_total", sum(len(verdicts) for verdicts in self.verdicts))
         pruned = sum(int(np.count_nonzero(verdicts == Verdict.SKIP)) for verdicts in self.verdicts)
@@ -182,39 +184,39 @@ class ParquetAccessPlan:
         return sum(int(self._footer(run.file).row_counts[group]) for run in runs for group in run.row_groups)
 
 
-def plan_access(relation: Relation, columns: tuple[str, ...], predicate: Expr | None) -> ParquetAccessPlan:
+def plan_access(table: Table, columns: tuple[str, ...], predicate: Expr | None) -> ParquetAccessPlan:
     """Read the footers and hold the WHERE against everything that is known without reading data.
 
     Raises FileProblem or FileSchemaProblem: then the query belongs to Spark.
     """
     wanted = set(columns) | (columns_of(predicate) if predicate is not None else set())
-    narrow = restricted(relation, wanted)
+    reading = restricted(ReadSpec(table.file_columns, table.partition_columns, table.options, table.filesystem), wanted)
     pruner = PruningPredicate(predicate)
-    ruled_out = [_ruled_out(narrow, file, pruner) for file in narrow.files]
-    footers = iter(read_footers(replace(narrow, files=tuple(_without(narrow.files, ruled_out)))))
+    ruled_out = [_ruled_out(table, file, pruner) for file in table.files]
+    footers = iter(read_footers(_without(table.files, ruled_out), reading))
     layouts: list[FileLayout | None] = []
     verdicts: list[Verdicts] = []
-    for file, out in zip(narrow.files, ruled_out, strict=True):
+    for file, out in zip(table.files, ruled_out, strict=True):
         footer = None if out else next(footers)
-        layout = None if footer is None else FileLayout.of(narrow, file, footer)
+        layout = None if footer is None else FileLayout.of(reading, file, footer)
         layouts.append(layout)
         verdicts.append(np.zeros(0, np.int8) if layout is None else pruner.verdicts(FileStatistics(layout)))
-    return ParquetAccessPlan(narrow, columns, predicate, tuple(layouts), tuple(verdicts), sum(ruled_out))
+    return ParquetAccessPlan(table.files, reading, columns, predicate, tuple(layouts), tuple(verdicts), sum(ruled_out))
 
 
-def restricted(relation: Relation, names: set[str]) -> Relation:
-    """The same files with only those columns that are needed."""
+def restricted(reading: ReadSpec, names: set[str]) -> ReadSpec:
+    """The same with only those columns that are needed."""
     return replace(
-        relation,
-        file_columns=tuple(column for column in relation.file_columns if column.name in names),
-        partition_columns=tuple(column for column in relation.partition_columns if column.name in names),
+        reading,
+        file_columns=tuple(column for column in reading.file_columns if column.name in names),
+        partition_columns=tuple(column for column in reading.partition_columns if column.name in names),
     )
 
 
-def _ruled_out(relation: Relation, file: DataFile, pruner: PruningPredicate) -> bool:
-    if not relation.partition_columns or pruner.predicate is None:
-        return False
-    return bool(pruner.verdicts(PartitionStatistics(relation, file))[0] == Verdict.SKIP)
+def _ruled_out(table: Table, file: DataFile, pruner: PruningPredicate) -> bool:
+    """Whether the WHERE holds for no row of the file, as far as can be said without opening it."""
+    known = None if pruner.predicate is None else table.known_statistics(file)
+    return known is not None and bool(pruner.verdicts(known)[0] == Verdict.SKIP)
 
 
 def _without(files: tuple[DataFile, ...], ruled_out: list[bool]) -> list[DataFile]:

@@ -29,7 +29,7 @@ class Facts:
 
     def access(self, scan: Scan) -> ParquetAccessPlan:
         if scan not in self._accesses:
-            self._accesses[scan] = plan_access(scan.relation, scan.columns, scan.predicate)
+            self._accesses[scan] = plan_access(scan.table, scan.columns, scan.predicate)
         return self._accesses[scan]
 
     def search(self, topk: TopK, scan: Scan) -> TopKPlan:

@@ -39,7 +39,7 @@ class TableScan:
 
     def describe(self) -> str:
         scan = self.scan
-        parts = [f"ParquetScan: {scan.relation.label}", f"files={len(scan.relation.files)}"]
+        parts = [f"ParquetScan: {scan.table.label}", f"files={len(scan.table.files)}"]
         parts.append(f"columns=[{', '.join(scan.columns)}]")
         if scan.predicate is not None:
             parts.append(f"predicate={render(scan.predicate)}")

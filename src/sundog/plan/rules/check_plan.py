@@ -24,8 +24,8 @@ def check_plan(plan: LogicalPlan) -> LogicalPlan:
 
 def _offered(node: LogicalPlan) -> set[str]:
     if isinstance(node, Scan):
-        relation = node.relation
-        return {c.name for c in relation.file_columns} | {c.name for c in relation.partition_columns}
+        table = node.table
+        return {c.name for c in table.file_columns} | {c.name for c in table.partition_columns}
     return set().union(*(child.schema.names for child in node.children))
 
 

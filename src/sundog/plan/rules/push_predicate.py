@@ -18,5 +18,5 @@ def _merge(plan: LogicalPlan) -> LogicalPlan:
     if isinstance(plan, Filter) and isinstance(plan.child, Scan):
         scan = plan.child
         parts = conjuncts(scan.predicate) + conjuncts(plan.predicate)
-        return Scan(scan.relation, scan.columns, conjunction(parts))
+        return Scan(scan.table, scan.columns, conjunction(parts))
     return plan

@@ -64,13 +64,12 @@ class RangeScans:
 
     def _parts(self, access: ParquetAccessPlan, groups: Sequence[int], at_home: np.ndarray) -> Iterator[ScanTask]:
         """In file order; one part for as long as the row groups are all at home here, or none is."""
-        relation = replace(access.relation, files=())
         start = 0
         for stop in range(1, len(groups) + 1):
             if stop == len(groups) or at_home[groups[stop]] != at_home[groups[start]]:
                 slices = access.slices([self.runs[group] for group in groups[start:stop]])
                 again = not at_home[groups[start]]
-                yield ScanTask(relation, slices, access.columns, access.predicate, again=again)
+                yield ScanTask(access.reading, slices, access.columns, access.predicate, again=again)
                 start = stop
 
 

@@ -1,6 +1,6 @@
-"""A set of Parquet files with Spark's schema: everything the front end found out about a leaf of the plan.
+"""Parquet files and how to read them: which columns under which names, what changes their meaning, and how to open them.
 
-Nothing here opens a file. Paths, sizes and times are those of Spark's own listing, after its partition pruning.
+Nothing here opens a file. Which files there are, a table says (`tables/table.py`).
 """
 
 from __future__ import annotations
@@ -13,21 +13,12 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class DataFile:
-    """One Parquet file as Spark listed it. `partition_values` are Python values, in the relation's order."""
+    """One Parquet file as Spark listed it. `partition_values` are Python values, in the table's order."""
 
     path: str
     size: int
     modified_ms: int
     partition_values: tuple[Any, ...] = ()
-
-
-def in_reading_order(files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """The files as the tasks of Spark's scan take them: the largest first, equal ones as listed.
-
-    `first`, the ties of `max_by`, and which of -0.0 and 0.0 is the minimum, show that order. It is Spark's wherever a file
-    is one split; of files larger than `spark.sql.files.maxPartitionBytes` Spark takes the shorter last splits later.
-    """
-    return tuple(sorted(files, key=lambda file: -file.size))
 
 
 @dataclass(frozen=True)
@@ -67,13 +58,11 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
-class Relation:
-    """The files, what to read of them and under which names."""
+class ReadSpec:
+    """How files are read, whichever they are: what a task is told once, beside its files."""
 
-    files: tuple[DataFile, ...]
     file_columns: tuple[FileColumn, ...]
     partition_columns: tuple[PartitionColumn, ...] = ()
     options: ReadOptions = ReadOptions()
     # How to open the paths, for parquet/filesystem.py; () is local. Keys of object stores are in it: never to be shown.
     filesystem: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    label: str = "parquet"  # for people: a table name or the common folder

@@ -1,0 +1,54 @@
+"""What a scan reads: the protocol of tables.
+
+    front  ──►  Table  ──►  plan.logical.Scan  ──►  parquet.prune.access_plan  ──►  tasks of files and row groups
+
+The front end recognises a table of Spark's plan and makes the object; all that is planned afterwards asks this protocol
+alone. A new format is one file beside `parquet_folder.py` and its recognition in `front/relation/`.
+
+Data is in Parquet files. A file's columns are found by the names that `FileColumn.file_name` gives them, so a format may
+rename its columns. Not there, because nothing would read it yet: rows that are deleted although a file holds them,
+columns found by field id, the name of a snapshot. A format that has one of these must decline such a table.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sundog.parquet.meta.statistics import Statistics
+from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions
+
+
+class Table(Protocol):
+    """Files, columns, and what is known of a file before it is opened. Immutable."""
+
+    @property
+    def label(self) -> str:
+        """For people: a name, or the common folder."""
+        ...
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """All files that may hold rows of the query, with their partition values, in the order of Spark's scan."""
+        ...
+
+    @property
+    def file_columns(self) -> tuple[FileColumn, ...]:
+        """The columns that files hold, and how each is found there."""
+        ...
+
+    @property
+    def partition_columns(self) -> tuple[PartitionColumn, ...]:
+        """The columns that are the same in a whole file."""
+        ...
+
+    @property
+    def options(self) -> ReadOptions: ...
+
+    @property
+    def filesystem(self) -> tuple[tuple[str, str], ...]:
+        """How to open the files (`ReadSpec.filesystem`)."""
+        ...
+
+    def known_statistics(self, file: DataFile) -> Statistics | None:
+        """Bounds of all columns in the file that need no look into it, as one slot; None if nothing is known."""
+        ...

@@ -1,0 +1,92 @@
+"""The protocol is all that planning a scan asks of a table: one of another kind, made here, is read as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.nodes import Column, Compare, CompareOp, Expr, Literal
+from sundog.metrics import Metrics
+from sundog.operators.context import TaskContext
+from sundog.operators.scan.scan import scan_tasks
+from sundog.parquet.meta.statistics import Bounds
+from sundog.parquet.prune.access_plan import plan_access
+from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions
+from sundog.plan.logical import Scan
+from sundog.tables.parquet_folder import ParquetFolder
+from sundog.tables.table import Table
+from tests.parquet.files import data_file, write_file
+
+X = Column("x#1", pa.int64())
+
+
+class ManifestStatistics:
+    """Bounds that a manifest holds for a file: one slot."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.rows = np.ones(1, np.int64)
+        self._bounds = (low, high)
+
+    def __len__(self) -> int:
+        return 1
+
+    def column(self, name: str) -> Bounds:
+        low, high = (np.array([bound], np.object_) for bound in self._bounds)
+        yes = np.ones(1, np.bool_)
+        return Bounds(X.dtype, low, high, ~yes, yes, np.zeros(1, np.int64), yes)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A table whose files are listed with their bounds, and whose column has another name in them."""
+
+    files: tuple[DataFile, ...]
+    bounds: dict[str, tuple[int, int]] = field(hash=False)
+    file_columns: tuple[FileColumn, ...] = (FileColumn("x#1", "col-7f3a", pa.int64()),)
+    partition_columns: tuple[PartitionColumn, ...] = ()
+    options: ReadOptions = field(default_factory=ReadOptions)
+    filesystem: tuple[tuple[str, str], ...] = ()
+    label: str = "manifest"
+
+    def known_statistics(self, file: DataFile) -> ManifestStatistics:
+        return ManifestStatistics(*self.bounds[file.path])
+
+
+def at_least(value: int) -> Expr:
+    return Compare(CompareOp.GE, X, Literal(value, pa.int64()))
+
+
+def table(tmp_path: Path) -> Table:
+    low, high = (write_file(tmp_path / f"{n}.parquet", [pa.table({"col-7f3a": [n, n + 1]})]) for n in (0, 100))
+    return Manifest((data_file(low), data_file(high)), {str(low): (0, 1), str(high): (100, 101)})
+
+
+def test_its_columns_are_found_by_the_names_that_it_gives_them(tmp_path: Path) -> None:
+    scan = Scan(table(tmp_path), ("x#1",))
+    assert scan.schema == pa.schema([("x#1", pa.int64())])
+    tasks = scan_tasks(plan_access(scan.table, scan.columns, scan.predicate), 1)
+    batches = [batch for task in tasks for batch in task.read(TaskContext())]
+    assert pa.Table.from_batches(batches).column("x#1").to_pylist() == [0, 1, 100, 101]
+
+
+def test_a_file_that_its_statistics_rule_out_is_not_opened(tmp_path: Path) -> None:
+    listed = table(tmp_path)
+    Path(listed.files[0].path).unlink()
+    access = plan_access(listed, ("x#1",), at_least(50))
+    metrics = Metrics()
+    access.count(metrics)
+    assert metrics.as_dict()["files_pruned_statistics"] == 1
+    assert [run.file for run in access.split_runs()] == [1]
+
+
+def test_a_parquet_folder_knows_its_partition_values_and_nothing_else() -> None:
+    plain = ParquetFolder((DataFile("a", 1, 1),), (FileColumn("x#1", "x", pa.int64()),))
+    assert plain.known_statistics(plain.files[0]) is None
+    parted = ParquetFolder((DataFile("a", 1, 1, (7,)),), plain.file_columns, (PartitionColumn("p#2", 0, pa.int64()),))
+    known = parted.known_statistics(parted.files[0])
+    assert known is not None
+    assert known.column("p#2").low[0] == known.column("p#2").high[0] == 7
+    assert known.column("x#1").low[0] is None
