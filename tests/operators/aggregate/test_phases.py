@@ -216,6 +216,16 @@ def test_first_and_last(data: st.DataObject, setup: Setup) -> None:
     check([NamedExpr("k0", column("k0", pa.int8()))], [chosen], [[batch]], setup)
 
 
+def test_a_small_batch_in_front_of_a_large_one_stays_in_front() -> None:
+    """As a small file, or a row group of which a filter has left little, lies in front of others."""
+    batches = [
+        pa.record_batch({"k0": pa.array([1] * size, pa.int8()), "x": [at] * size}) for at, size in enumerate([1, 9, 2])
+    ]
+    calls = [replace(call(function, column("x", LONG)), name=function) for function in ("first", "last")]
+    table, _ = run_phases([NamedExpr("k0", column("k0", pa.int8()))], calls, [batches], Setup(batch_rows=3))
+    assert table.to_pylist() == [{"k0": 1, "first": 0, "last": 2}]
+
+
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), setup=setups)
 def test_pairs_of_numbers(data: st.DataObject, setup: Setup) -> None:

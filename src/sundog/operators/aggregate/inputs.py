@@ -75,7 +75,7 @@ def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...],
 
 
 def sized_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are neither so small that calls cost more than rows, nor larger than the caches."""
+    """The same rows, in their order, in batches neither so small that calls cost more than rows nor larger than the caches."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -88,6 +88,9 @@ def sized_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             if rows < FEWEST_ROWS and size < MOST_BYTES:
                 continue
             batch = pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        elif waiting:  # in front of this one, which is large enough by itself
+            yield pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
         pieces = -(-batch.num_rows // MOST_ROWS)
         for piece in range(pieces):
