@@ -1,4 +1,4 @@
-"""var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp and corr: sets merged without cancellation.
+"""Variances, covariances, correlation and regression: sets merged without cancellation.
 
 Every state is the summary of a set (count, means, moments), a row is a set of one, and there is one way to put sets
 together (`kernels/groups/by_group_moments.py`, `kernels/windows/sliding.py`), never by sums of squares: var_pop of {7000000000005,
@@ -201,6 +201,17 @@ def _corr(sets: Floats) -> tuple[Floats, Bools]:
     return comoment / np.sqrt(m2_x * m2_y), (count > 1) & (m2_x != 0) & (m2_y != 0)
 
 
+def _regr_slope(sets: Floats) -> tuple[Floats, Bools]:
+    """Of y and x; NULL where x does not vary, which it does not either where there is no pair."""
+    comoment, m2_x = sets[3], sets[5]
+    return comoment / m2_x, m2_x != 0
+
+
+def _regr_intercept(sets: Floats) -> tuple[Floats, Bools]:
+    slope, valid = _regr_slope(sets)
+    return sets[1] - slope * sets[2], valid
+
+
 def _always(dtype: pa.DataType) -> bool:
     return True
 
@@ -235,4 +246,6 @@ FUNCTIONS = (
     _of_pairs("covar_pop", "CovPopulation", _covar_pop),
     _of_pairs("covar_samp", "CovSample", _covar_samp),
     _of_pairs("corr", "Corr", _corr, carried=6),
+    _of_pairs("regr_slope", "RegrSlope", _regr_slope, carried=6),
+    _of_pairs("regr_intercept", "RegrIntercept", _regr_intercept, carried=6),
 )
