@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sundog.columns.arrow import from_arrow
 from sundog.columns.key_words import BUCKET_LEVEL, EXCHANGE_LEVEL, KeyEncoder
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
-from sundog.expr.matching import matches
+from sundog.expr.evaluation.matching import matches
 from sundog.expr.nodes import Column, StringTest
 from sundog.expr.ordering import SortKey
 from sundog.kernels.compile import WarmUp, register_warmup, warm_up

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sundog.errors import InternalError
-from sundog.expr.casts import EXACT_CASTS, cast
 from sundog.expr.errors import SparkQueryError
+from sundog.expr.evaluation.casts import EXACT_CASTS, cast
 from sundog.expr.nodes import EvalMode
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import array_of

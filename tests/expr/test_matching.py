@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.expr.matching import matches
+from sundog.expr.evaluation.matching import matches
 from sundog.expr.nodes import StringTest
 
 FEW_BYTES = st.lists(st.sampled_from([0, 1, 97, 98, 255]), max_size=12).map(bytes)

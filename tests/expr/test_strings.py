@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundog.expr import case_mapping
 from sundog.expr.evaluate import evaluate
+from sundog.expr.evaluation import case_mapping
+from sundog.expr.evaluation.strings import valid_like_pattern
 from sundog.expr.nodes import Column, Expr, Like, Literal, StringCall, StringFunction, StringMatch, StringTest
-from sundog.expr.strings import valid_like_pattern
 
 STRING = pa.string()
 TEXT, BYTES = Column("s", STRING), Column("s", pa.binary())

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from sundog.expr.errors import SparkQueryError
+from sundog.expr.evaluation.sharing import evaluated_early, shared_in_tests
+from sundog.expr.evaluation.where import in_spark_order, where_mask
 from sundog.expr.nodes import And, Arith, ArithOp, Case, Column, Compare, CompareOp, Expr, IsNull, Literal, Not
-from sundog.expr.sharing import evaluated_early, shared_in_tests
-from sundog.expr.where import in_spark_order, where_mask
 
 LONG = pa.int64()
 N, X = Column("n", LONG), Column("x", LONG)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sundog.expr.evaluate import evaluate
+from sundog.expr.evaluation.zones import YearlyRule, Zone, day_number
 from sundog.expr.nodes import AddInterval, Cast, Column, DatePart, DateTrunc, EvalMode, Expr, Literal
-from sundog.expr.zones import YearlyRule, Zone, day_number
 from sundog.front.expressions.time_zones import fixed_zone, parse_zone
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sundog.expr.evaluation.zones import Zone
 from sundog.expr.nodes import Cast, Column, EvalMode, Literal
 from sundog.expr.printing import render
-from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS, translate

@@ -17,8 +17,8 @@ import pytest
 
 from sundog.config import Settings
 from sundog.expr.calls import Bound, WindowCall
+from sundog.expr.evaluation.zones import Zone
 from sundog.expr.printing import render, render_order
-from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.expressions.reading import Scope
 from sundog.front.match import Matches, match_plan

@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JError
 from pyspark.sql.functions import expr, lit
 
-from sundog.expr import case_mapping
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluate import evaluate, predicate_mask
+from sundog.expr.evaluation import case_mapping
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, select_k, sort_indices
 from sundog.expr.printing import render

@@ -17,9 +17,9 @@ from sundog.columns.arrow import from_arrow, plain_text, plain_type
 from sundog.columns.vectors import Vector, full_mask
 from sundog.expr.buffers import Bools
 from sundog.expr.evaluate import predicate_mask
+from sundog.expr.evaluation.where import where_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, IsNull, Literal, Not, columns_of, conjunction, conjuncts
 from sundog.expr.raising import can_raise
-from sundog.expr.where import where_mask
 from sundog.kernels.strings import MAX_INLINE
 from sundog.types import is_view
 

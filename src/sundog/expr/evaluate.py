@@ -19,14 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.errors import InternalError
-from sundog.expr import strings
-from sundog.expr.arithmetic import absolute, add_days, arithmetic, days_between, negate
 from sundog.expr.buffers import Bools, array_from, validity_of, values_of
-from sundog.expr.casts import cast
-from sundog.expr.compare import compare, is_in
-from sundog.expr.decimals import decimal_absolute, decimal_arithmetic, decimal_negate, make_decimal, unscaled_value
+from sundog.expr.evaluation import strings
+from sundog.expr.evaluation.arithmetic import absolute, add_days, arithmetic, days_between, negate
+from sundog.expr.evaluation.casts import cast
+from sundog.expr.evaluation.compare import compare, is_in
+from sundog.expr.evaluation.decimals import (
+    decimal_absolute,
+    decimal_arithmetic,
+    decimal_negate,
+    make_decimal,
+    unscaled_value,
+)
+from sundog.expr.evaluation.matching import matches
+from sundog.expr.evaluation.temporal import add_interval, date_part, truncate
 from sundog.expr.floats import canonical_floats
-from sundog.expr.matching import matches
 from sundog.expr.nodes import (
     Abs,
     AddInterval,
@@ -58,7 +65,6 @@ from sundog.expr.nodes import (
     columns_of,
 )
 from sundog.expr.raising import can_raise
-from sundog.expr.temporal import add_interval, date_part, truncate
 
 T = TypeVar("T")
 Asking: TypeAlias = "Generator[tuple[Expr, pa.RecordBatch], pa.Array, T]"

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.expr.zones import Zone
+from sundog.expr.evaluation.zones import Zone
 from sundog.tree import TreeNode, transform_up, walk
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
-from sundog.expr.casts import cast
+from sundog.expr.evaluation.casts import cast
 from sundog.expr.nodes import (
     Abs,
     AddInterval,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sundog.expr.casts import family
+from sundog.expr.evaluation.casts import family
 from sundog.expr.nodes import (
     Abs,
     AddInterval,

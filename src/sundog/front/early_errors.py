@@ -1,7 +1,7 @@
 """Where Spark evaluates what no row asks for, and raises: such a part of a plan stays on Spark.
 
 Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
-twice (`expr/sharing.py`), and the order of tests in a WHERE (`expr/where.py`), which is another one outside of whole-stage
+twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another one outside of whole-stage
 code. Both matter only to what can raise.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall
+from sundog.expr.evaluation.sharing import Root, evaluated_early, shared_in_tests
 from sundog.expr.nodes import conjuncts
 from sundog.expr.raising import can_raise
-from sundog.expr.sharing import Root, evaluated_early, shared_in_tests
 from sundog.functions.table import function_of
 from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Window
 from sundog.support import Code, Reason

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from sundog.columns.arrow import compact, from_arrow, to_arrow
 from sundog.columns.vectors import Ints
+from sundog.expr.evaluation.where import where_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
-from sundog.expr.where import where_mask
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.types import is_view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sundog.expr.casts import EXACT_CASTS, family
+from sundog.expr.evaluation.casts import EXACT_CASTS, family
 from sundog.expr.nodes import Cast, Column, EvalMode, Expr, Literal
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Entry, Scope, children_of, mode_of, require, type_of, zone_of

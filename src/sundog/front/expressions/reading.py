@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sundog.expr.evaluation.zones import Zone
 from sundog.expr.nodes import Column, EvalMode, Expr, Literal
-from sundog.expr.zones import Zone
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.time_zones import fixed_zone
 from sundog.front.repeated_columns import spelt_below

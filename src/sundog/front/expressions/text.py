@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from sundog.expr.evaluation.strings import valid_like_pattern
 from sundog.expr.nodes import Expr, Like, StringCall, StringFunction, StringMatch, StringTest
-from sundog.expr.strings import valid_like_pattern
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import (
     Entry,

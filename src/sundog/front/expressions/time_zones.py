@@ -1,7 +1,7 @@
 """The JVM's rules of a time zone, read once per zone and process.
 
 Three calls bring the whole history: java.time prints its transitions and its rules for the future as text, and that text
-is parsed here into a `Zone`, which computes without the JVM. See `sundog.expr.zones` for why no other source will do.
+is parsed here into a `Zone`, which computes without the JVM. See `sundog.expr.evaluation.zones` for why no other source will do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from sundog.expr.zones import DAY_SECONDS, YearlyRule, Zone, day_number
+from sundog.expr.evaluation.zones import DAY_SECONDS, YearlyRule, Zone, day_number
 
 _OFFSET = r"Z|[+-]\d\d:\d\d(?::\d\d)?"
 _TRANSITION = re.compile(

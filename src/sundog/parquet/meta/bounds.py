@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluate import evaluate
+from sundog.expr.evaluation.zones import Zone
 from sundog.expr.nodes import (
     AddInterval,
     Arith,
@@ -40,7 +41,6 @@ from sundog.expr.nodes import (
 )
 from sundog.expr.raising import can_raise
 from sundog.expr.ranks import Rank, array_of_ranks, ranks_of, ranks_of_values
-from sundog.expr.zones import Zone
 from sundog.parquet.meta.statistics import Bounds, Ranks, Statistics
 from sundog.tree import height, map_children
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ

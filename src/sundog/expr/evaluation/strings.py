@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.expr import case_mapping
 from sundog.expr.buffers import string_parts
+from sundog.expr.evaluation import case_mapping
 
 
 def is_ascii(array: pa.Array) -> bool:

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, numpy_type, validity_of, values_of
-from sundog.expr.decimals import Unscaled, as_decimal, integer_part, low_bits, to_double
 from sundog.expr.errors import ErrorKind, SparkQueryError, sql_value
+from sundog.expr.evaluation.decimals import Unscaled, as_decimal, integer_part, low_bits, to_double
+from sundog.expr.evaluation.temporal import SECOND, outside_range, split
+from sundog.expr.evaluation.zones import DAY_SECONDS, UTC, Zone
 from sundog.expr.nodes import EvalMode
-from sundog.expr.temporal import SECOND, outside_range, split
-from sundog.expr.zones import DAY_SECONDS, UTC, Zone
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
 Numbers = npt.NDArray[Any]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, both_valid, decimal_array, validity_of, values_of
 from sundog.expr.errors import SparkQueryError
-from sundog.expr.zones import DAY_SECONDS, UTC, Zone
+from sundog.expr.evaluation.zones import DAY_SECONDS, UTC, Zone
 
 Ints = npt.NDArray[np.int64]
 
