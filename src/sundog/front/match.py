@@ -26,6 +26,7 @@ from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.topk import match_limit
+from sundog.front.shapes.union import match_union
 from sundog.front.shapes.window import match_window
 from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
 from sundog.support import Code, Declined, Reason
@@ -172,6 +173,8 @@ class _Matcher:
             case "Expand":
                 child = self._convert(node.child)
                 return match_expand(node, child, self._scope(child))
+            case "Union":
+                return match_union(node, [(self._convert(child), self._output_names(child)) for child in node.children])
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
                 child = self._convert(node.child) if node["partitionSpec"] else self._window_input(node)
@@ -255,6 +258,8 @@ class _Matcher:
                 trees = node["aggregateExpressions"]
             case "Expand":
                 trees = node["output"]
+            case "Union":
+                return self._output_names(node.children[0])
             case "Window":
                 return self._output_names(node.child) + [internal_name(tree) for tree in node["windowExpressions"]]
             case _:

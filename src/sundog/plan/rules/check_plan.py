@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sundog.errors import InternalError
 from sundog.expr.nodes import Expr, columns_of
-from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Scan, Sort, TopK, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Scan, Sort, TopK, Union, Window
 from sundog.tree import walk
 
 
@@ -16,6 +16,8 @@ def check_plan(plan: LogicalPlan) -> LogicalPlan:
         missing = sorted(set().union(*(columns_of(expr) for expr in _expressions(node))) - offered)
         if missing:
             raise InternalError(f"{type(node).__name__} reads {', '.join(missing)}, which its input does not have")
+        if isinstance(node, Union) and any(child.schema != node.schema for child in node.inputs):
+            raise InternalError("the children of a Union do not have the same columns")
         names = node.schema.names
         if len(set(names)) != len(names):
             raise InternalError(f"{type(node).__name__} puts out two columns of one name: {names}")

@@ -22,6 +22,7 @@ from sundog.plan.logical import (
     Scan,
     Sort,
     TopK,
+    Union,
     Window,
 )
 
@@ -50,6 +51,9 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             projections = tuple(tuple(exprs[at] for at in kept) for exprs in plan.projections)
             child = _prune(plan.child, _columns(expr for exprs in projections for expr in exprs))
             return Expand(child, projections, tuple(plan.names[at] for at in kept))
+        case Union():
+            names = [name for name in plan.schema.names if name in wanted]
+            return Union(tuple(_in_order(_prune(child, set(names)), names) for child in plan.inputs))
         case TopK():
             seen = _columns([*(key.expr for key in plan.order), *plan.checks])
             return replace(plan, child=_prune(plan.child, wanted | seen))
@@ -70,6 +74,14 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             return _with_rows(replace(plan, child=_prune(plan.child, below)))
         case _:
             return plan
+
+
+def _in_order(plan: LogicalPlan, names: list[str]) -> LogicalPlan:
+    """The same rows with these columns, in this order."""
+    schema = plan.schema
+    if schema.names == names:
+        return plan
+    return Project(plan, tuple(NamedExpr(name, Column(name, schema.field(name).type)) for name in names))
 
 
 def _with_rows(plan: Window) -> LogicalPlan:

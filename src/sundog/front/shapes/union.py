@@ -1,0 +1,37 @@
+"""`UNION ALL` of tables below a shape: the scans of all children become the inputs of one stage.
+
+Catalyst has given the children the same types, by position. Its output has the columns of the first child, so the others
+are renamed to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sundog.expr.calls import NamedExpr
+from sundog.expr.nodes import Column
+from sundog.front.catalyst_json import Node
+from sundog.plan.logical import Filter, LogicalPlan, Project, Scan, Union
+from sundog.support import Code, Declined
+from sundog.tree import walk
+
+
+def match_union(node: Node, children: Sequence[tuple[LogicalPlan, list[str]]]) -> Union:
+    """`children`: each with the names of what Catalyst's node puts out, in its order."""
+    for plan, names in children:
+        other = [each for each in walk(plan) if not isinstance(each, Scan | Filter | Project)]
+        if other:
+            raise Declined.because(Code.UNKNOWN_NODE, f"a {type(other[0]).__name__} below a Union", node.name)
+        if len(set(names)) != len(names) or not set(names) <= set(plan.schema.names):
+            raise Declined.because(Code.UNSUPPORTED_TYPE, "a Union of columns that sundog cannot carry", node.name)
+    first, names = children[0]
+    types = [first.schema.field(name).type for name in names]
+    if any([plan.schema.field(name).type for name in own] != types for plan, own in children):
+        raise Declined.because(Code.UNSUPPORTED_TYPE, "a Union of columns of different types", node.name)
+    return Union(tuple(_renamed(plan, own, names) for plan, own in children))
+
+
+def _renamed(plan: LogicalPlan, own: list[str], names: list[str]) -> LogicalPlan:
+    """The child's columns in the order of the union, under the names of its first child."""
+    columns = [Column(name, plan.schema.field(name).type) for name in own]
+    return Project(plan, tuple(NamedExpr(name, column) for name, column in zip(names, columns, strict=True)))

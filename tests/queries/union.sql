@@ -1,0 +1,21 @@
+-- expect: accelerated
+SELECT grp, count(*) c, sum(num) s FROM (SELECT grp, num FROM events UNION ALL SELECT grp, num FROM events WHERE num > 3) GROUP BY grp;
+-- expect: accelerated
+SELECT count(*) c FROM (SELECT id FROM events UNION ALL SELECT id FROM nothing UNION ALL SELECT id FROM events WHERE num > 3);
+-- expect: accelerated
+SELECT count(*) c FROM (SELECT num + 1 AS n FROM events WHERE num * 2 > 3 UNION ALL SELECT small FROM parted);
+-- expect: accelerated
+SELECT s, max(n) m, count(DISTINCT n) d FROM (SELECT s, num + 1 AS n FROM events UNION ALL SELECT upper(s), small FROM parted) GROUP BY s;
+-- expect: accelerated
+SELECT grp, num FROM events UNION SELECT grp, small FROM parted;
+-- expect: accelerated
+-- ordered: yes
+SELECT id, num, s FROM (SELECT id, num, s FROM events UNION ALL SELECT id, num, s FROM parted WHERE flag) ORDER BY id DESC, num, s LIMIT 7;
+-- expect: accelerated
+SELECT id, k, sum(id) OVER (ORDER BY id RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) w FROM (SELECT id, 1 AS k FROM events UNION ALL SELECT id, 2 AS k FROM parted);
+-- expect: accelerated
+SELECT id, k, row_number() OVER (PARTITION BY id ORDER BY k) w FROM (SELECT id, 1 AS k FROM events UNION ALL SELECT id, 2 AS k FROM parted);
+-- expect: accelerated
+SELECT s, first(s) f, count(*) c FROM (SELECT s FROM events WHERE s IS NOT NULL UNION ALL SELECT CAST(num AS STRING) FROM events) GROUP BY s;
+-- expect: fallback UNKNOWN_NODE
+SELECT n, count(*) c FROM (SELECT num AS n FROM events UNION ALL SELECT e.num FROM events e JOIN parted p ON e.id = p.id) GROUP BY n;
