@@ -35,7 +35,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def give_frames_to_arrow() -> None:
-    """`toArrow`, which the tests compare by, for a pyspark that has none yet: it is made of what `toPandas` is made of."""
+    """`toArrow`, which the tests compare by, for a pyspark that has none yet: it is made of what `toPandas` is made
+    of."""
     from pyspark.sql import DataFrame
 
     from sundog.versions import spark_version

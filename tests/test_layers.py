@@ -1,9 +1,8 @@
 """Imports point one way: front -> plan -> parquet, operators -> kernels. This reads them and compares with the table.
 
 It is what lets the same operators run on a driver thread and in an executor's worker, and what lets a kernel be read
-without knowing Arrow, or a matcher without knowing how a query runs. If a folder needs one above it, the shared part moves
-down or is passed in; the table changes only with that discussion.
-"""
+without knowing Arrow, or a matcher without knowing how a query runs. If a folder needs one above it, the shared part
+moves down or is passed in; the table changes only with that discussion."""
 
 from __future__ import annotations
 
@@ -35,7 +34,8 @@ def layer(*parts: str, packages: str) -> Layer:
     return Layer(frozenset(parts), frozenset(packages.split()))
 
 
-# A folder inside a folder is a layer of its own. `parquet` stands for all of parquet/, `parquet.*` for its loose modules.
+# A folder inside a folder is a layer of its own. `parquet` stands for all of parquet/, `parquet.*` for its loose
+# modules.
 LAYERS = {
     "kernels": layer(packages="numpy numba llvmlite"),
     "expr": layer("kernels", packages="numpy pyarrow"),

@@ -21,11 +21,10 @@ __all__ = ["accelerate", "disable", "enable", "explain"]
 def enable(spark: SparkSession) -> None:
     """From now on, actions on this session's DataFrames run accelerated where eligible.
 
-    The session is a classic one, or one of Spark Connect whose server runs in this process's JVM (`remote("local[*]")`).
-    Idempotent, and without effect on other sessions. Checks the settings and, on a cluster, once, that the executors'
-    Python has what sundog needs; raises if not, and says what is missing. On a Spark that sundog does not know it warns
-    and changes nothing.
-    """
+    The session is a classic one, or one of Spark Connect whose server runs in this process's JVM
+    (`remote("local[*]")`). Idempotent, and without effect on other sessions. Checks the settings and, on a cluster,
+    once, that the executors' Python has what sundog needs; raises if not, and says what is missing. On a Spark that
+    sundog does not know it warns and changes nothing."""
     problem = problem_with(spark)
     if problem is not None:
         warnings.warn(f"{problem} Nothing was changed: queries run on plain Spark.", stacklevel=2)

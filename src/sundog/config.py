@@ -1,9 +1,9 @@
 """Every setting, declared once: key, type, default, meaning, category, former names.
 
 A setting is a Spark conf under `spark.sundog.` and is read anew at each action, so that `spark.conf.set` works in the
-middle of a notebook. `Settings` is the typed result; its fields *are* the declarations, and
-`docs/reference/config.md` and the table of `sundog doctor` are generated from them. Nothing here knows Spark: the caller
-hands in a way to look a key up.
+middle of a notebook. `Settings` is the typed result; its fields *are* the declarations, and `docs/reference/config.md`
+and the table of `sundog doctor` are generated from them. Nothing here knows Spark: the caller hands in a way to look a
+key up.
 
 A key is named `spark.sundog.<shape or part>.<what>` in camelCase. To rename one, change its key and add the old one to
 `aliases`: it keeps working, and says once what to write instead.
@@ -151,15 +151,18 @@ class Settings:
         "mode",
         _one_of("on", "shadow", "off"),
         "on",
-        "`on`: sundog answers the queries that it takes. `shadow`: Spark answers every query; sundog runs the ones that it "
-        "would take as well, and `sundog.shadow_report(spark)` tells whether the answers agree. `off`: Spark runs everything.",
+        "`on`: sundog answers the queries that it takes. `shadow`: Spark answers every query; sundog runs the ones "
+        "that it "
+        "would take as well, and `sundog.shadow_report(spark)` tells whether the answers agree. `off`: Spark runs "
+        "everything.",
         Category.GENERAL,
     )
     on_internal_error: Literal["fallback", "raise"] = _option(
         "onInternalError",
         _one_of("fallback", "raise"),
         "fallback",
-        "What a bug of sundog's own does to a query. `fallback`: Spark runs it, with reason INTERNAL and a warning in the "
+        "What a bug of sundog's own does to a query. `fallback`: Spark runs it, with reason INTERNAL and a warning "
+        "in the "
         "log. `raise`: the error reaches the caller (for tests of sundog).",
         Category.GENERAL,
     )
@@ -168,8 +171,10 @@ class Settings:
         _one_of("fast", "spark"),
         "fast",
         "Sums, averages and variances of doubles, whose last bits depend on the order of addition. `fast`: in an order "
-        "that suits sundog, over frames without loss by cancellation; more exact than Spark's, and so different in the last "
-        "bits. `spark`: over frames in Spark's order, bit for bit where the order key is unique; by group, left to Spark.",
+        "that suits sundog, over frames without loss by cancellation; more exact than Spark's, and so different in "
+        "the last "
+        "bits. `spark`: over frames in Spark's order, bit for bit where the order key is unique; by group, left to "
+        "Spark.",
         Category.GENERAL,
     )
     decoder: Literal["own", "arrow"] = _option(
@@ -183,7 +188,8 @@ class Settings:
         "trustedSettings",
         _NAMES,
         "",
-        "Settings of your platform that change no answer. A query under a `spark.sql.*` setting that sundog does not know "
+        "Settings of your platform that change no answer. A query under a `spark.sql.*` setting that sundog does "
+        "not know "
         "stays on Spark, unless it is named here: `spark.sql.emr.*, spark.sql.house.style`.",
         Category.GENERAL,
     )
@@ -219,7 +225,8 @@ class Settings:
         "costs",
         _TEXT,
         "",
-        "What work costs on this machine and cluster: the file that `sundog doctor --calibrate` wrote, or a JSON object of "
+        "What work costs on this machine and cluster: the file that `sundog doctor --calibrate` wrote, or a JSON "
+        "object of "
         "names and numbers. Empty: the costs that come with sundog, which `sundog.explain(df, costs=True)` shows.",
         Category.PLACEMENT,
     )

@@ -116,7 +116,8 @@ def spark_package() -> Iterator[Finding]:
 
 
 def tested_together() -> Iterator[Finding]:
-    """Whether the tests passed with this Spark, Python and Java. Another combination may be as good: nobody has looked."""
+    """Whether the tests passed with this Spark, Python and Java. Another combination may be as good: nobody has
+    looked."""
     try:
         spark, java_version = short_name(metadata.version("pyspark")), str(major_version(ensure_java().version))
     except (metadata.PackageNotFoundError, EnvironmentProblem):
@@ -199,7 +200,8 @@ def cache_folder() -> Iterator[Finding]:
     found = user_cache()
     if found.path is None:
         advice = (
-            "set SUNDOG_CACHE_DIR to a folder of your own that nobody else can write (chmod 700); until then kernels are "
+            "set SUNDOG_CACHE_DIR to a folder of your own that nobody else can write (chmod 700); until then "
+            "kernels are "
             "compiled in each process"
         )
         yield Finding("cache folder", State.WARNING, "; ".join(found.problems), advice)
@@ -232,7 +234,8 @@ def machine() -> Iterator[Finding]:
     if memory is None:
         yield Finding("memory", State.OK, "unknown")
         return
-    seen = f"{memory / (1 << 30):.1f} GiB, of which sundog.session gives Spark {default_driver_memory() / (1 << 30):.1f} GiB"
+    given = default_driver_memory() / (1 << 30)
+    seen = f"{memory / (1 << 30):.1f} GiB, of which sundog.session gives Spark {given:.1f} GiB"
     if memory < _LITTLE_MEMORY:
         yield Finding(
             "memory", State.WARNING, seen, "set spark.sundog.task.memoryBytes to a fraction of it, such as 256m"

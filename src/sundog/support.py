@@ -17,7 +17,10 @@ class Code(Enum):
     DISABLED = "Acceleration is switched off by a spark.sundog.* setting."
     NOT_A_SHAPE = "The query holds none of the three shapes: top-k, window, aggregate."
     STREAMING = "Streaming DataFrames stay on Spark."
-    CONNECT = "Spark Connect: the request holds something that its server runs by itself, such as observed metrics or a model."
+    CONNECT = (
+        "Spark Connect: the request holds something that its server runs by itself, such as observed metrics or "
+        "a model."
+    )
     UNKNOWN_NODE = "The plan holds a Spark operator that sundog does not know."
     UNKNOWN_EXPRESSION = "The plan holds an expression that sundog does not compute."
     UNSUPPORTED_TYPE = "A column has a type that sundog does not handle."

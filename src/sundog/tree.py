@@ -1,12 +1,12 @@
-"""Walks, rewrites, equality and pickling for every tree made of frozen dataclasses: expressions, logical and physical plans.
+"""Walks, rewrites, equality and pickling for every tree made of frozen dataclasses: expressions, logical and physical
+plans.
 
 A child is any field that is a node of the same family, or a tuple that (possibly through inner tuples) holds such
 nodes. So a node class declares its fields and gets traversal for free, and a rewrite cannot forget a child.
 
-Trees may be deep: `a + b + c + …` nests once for each term, and Python's stack ends at a thousand calls. So nothing here
-recurses into children: walks and rewrites keep their own stack, and so do equality, hash and pickling, which dataclasses
-and pickle would do by recursion.
-"""
+Trees may be deep: `a + b + c + …` nests once for each term, and Python's stack ends at a thousand calls. So nothing
+here recurses into children: walks and rewrites keep their own stack, and so do equality, hash and pickling, which
+dataclasses and pickle would do by recursion."""
 
 from __future__ import annotations
 

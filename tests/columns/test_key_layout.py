@@ -1,4 +1,5 @@
-"""Hashes column by column are those of the words row by row, and words scattered at once are words scattered afterwards."""
+"""Hashes column by column are those of the words row by row, and words scattered at once are words scattered
+afterwards."""
 
 from __future__ import annotations
 

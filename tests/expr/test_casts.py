@@ -1,4 +1,5 @@
-"""Casts by name: the values at the limits, and what each mode makes of those beyond. Random ones are in test_evaluate."""
+"""Casts by name: the values at the limits, and what each mode makes of those beyond. Random ones are in
+test_evaluate."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Golden Catalyst plans -> what sundog takes of them, as text, without a JVM.
 
-`tests/plans/<version>/NAME.json` is Catalyst's JSON as `tests/plans/record.py` recorded it; `NAME.txt` beside it is what
-must come out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it.
-"""
+`tests/plans/<version>/NAME.json` is Catalyst's JSON as `tests/plans/record.py` recorded it; `NAME.txt` beside it is
+what must come out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it."""
 
 from __future__ import annotations
 
@@ -74,7 +73,8 @@ def covering(found: list[Match], path: tuple[int, ...]) -> dict[tuple[int, ...],
 
 
 def found_in(nodes: list[Any]) -> list[Match]:
-    """Nothing where the plan declines, or where reading it fails in a way that the life of an action turns into a fallback."""
+    """Nothing where the plan declines, or where reading it fails in a way that the life of an action turns into a
+    fallback."""
     with suppress(Declined, LookupError, TypeError, AttributeError, ValueError):
         return match(json.dumps(nodes)).found
     return []

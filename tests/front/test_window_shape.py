@@ -1,8 +1,7 @@
 """Catalyst's windows -> logical windows, from golden plans, without a JVM.
 
-`tests/plans/<version>/window_NAME.json` is what `tests/plans/record_windows.py` recorded, `window_NAME.txt` what must come
-out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it.
-"""
+`tests/plans/<version>/window_NAME.json` is what `tests/plans/record_windows.py` recorded, `window_NAME.txt` what must
+come out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it."""
 
 from __future__ import annotations
 
@@ -127,7 +126,8 @@ def test_partition_by() -> None:
 
 @pytest.mark.parametrize("name", ["range_numbers", "shifts", "sums"])
 def test_a_window_of_a_future_version_declines_or_is_the_same(name: str) -> None:
-    """Every part of a call in turn gets an unknown class, loses its children or a field, or has a field of another kind."""
+    """Every part of a call in turn gets an unknown class, loses its children or a field, or has a field of another
+    kind."""
     nodes = json.loads((NEWEST / f"window_{name}.json").read_text())
     paths = [node.path for node in parse_plan(json.dumps(nodes)).walk()]
     before = match(json.dumps(nodes)).found

@@ -183,7 +183,8 @@ def spark_texts() -> tuple[list[str], list[str]]:
     def columns(name: str) -> list[tuple[str, ...]]:
         return [names for names in PAIRS[name].arguments if "v" not in names]  # no interval comes out of a file
 
-    # With aggregates of strings Spark sorts rows by key first, in no order of equals (tests/spark/test_order_of_rows.py).
+    # With aggregates of strings Spark sorts rows by key first, in no order of equals
+    # (tests/spark/test_order_of_rows.py).
     settled = [name for name in GROUPED if FUNCTIONS[name].order is not Order.DECIDES]
     grouped = [PAIRS[name].sql.format(*names) for name in settled for names in columns(name)]
     windows = []

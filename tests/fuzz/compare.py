@@ -1,11 +1,10 @@
 """Are two answers the same, as far as Spark determines them?
 
-Types of values count, the sign of a zero counts, NaN equals NaN. Rows are compared in order where the query fixes the order,
-as multisets where not; at the cut of a LIMIT the rows tied in the whole sort key are free, but each must be one that the
-query without its LIMIT gives. Floats are equal bit by bit, except outputs marked inexact (sums, averages and moments of
-floats, whose last bits depend on the order of addition): those within RELATIVE and ABSOLUTE. Errors are compared by class
-and condition.
-"""
+Types of values count, the sign of a zero counts, NaN equals NaN. Rows are compared in order where the query fixes the
+order, as multisets where not; at the cut of a LIMIT the rows tied in the whole sort key are free, but each must be one
+that the query without its LIMIT gives. Floats are equal bit by bit, except outputs marked inexact (sums, averages and
+moments of floats, whose last bits depend on the order of addition): those within RELATIVE and ABSOLUTE. Errors are
+compared by class and condition."""
 
 from __future__ import annotations
 
@@ -112,7 +111,10 @@ def _as_multiset(mine: list[Row], other: list[Row], check: Check) -> str | None:
             lacking.remove(partner)
             extra.remove(row)
     if extra:
-        return f"{len(extra)} rows differ, e.g. {_shown(extra[0])} instead of {_shown(lacking[0]) if lacking else 'nothing'}"
+        return (
+            f"{len(extra)} rows differ, e.g. {_shown(extra[0])} instead of "
+            f"{_shown(lacking[0]) if lacking else 'nothing'}"
+        )
     return None
 
 

@@ -1,8 +1,7 @@
 """Expressions in SQL as small trees, drawn by type from one table of forms.
 
-An expression knows its type's family and whether its value may differ in the last bits (`inexact`): such a value is compared
-within a tolerance and never decides anything (no WHERE, no sort key, no group).
-"""
+An expression knows its type's family and whether its value may differ in the last bits (`inexact`): such a value is
+compared within a tolerance and never decides anything (no WHERE, no sort key, no group)."""
 
 from __future__ import annotations
 
@@ -313,7 +312,10 @@ def literal(value: Any, dtype: str) -> str:
 
 
 def _padded(value: dt.datetime) -> str:
-    return f"{value.year:04}-{value.month:02}-{value.day:02} {value.hour:02}:{value.minute:02}:{value.second:02}.{value.microsecond:06}"
+    return (
+        f"{value.year:04}-{value.month:02}-{value.day:02} "
+        f"{value.hour:02}:{value.minute:02}:{value.second:02}.{value.microsecond:06}"
+    )
 
 
 def _escaped(letter: str) -> str:

@@ -50,7 +50,8 @@ class Layout:
 
     def __str__(self) -> str:
         lines = [
-            f"  {part.writer} {part.share} missing={part.missing} stored={part.stored} recased={part.recased} {part.options}"
+            f"  {part.writer} {part.share} missing={part.missing} stored={part.stored} recased={part.recased} "
+            f"{part.options}"
             for part in self.parts
         ]
         how = (
@@ -98,7 +99,8 @@ _DEFAULTS |= {"timestamp": "TIMESTAMP '2024-03-31 02:30:00'", "smallint": "3", "
 
 
 def _can_partition(column: Column) -> bool:
-    """Few values, of a type that Spark writes into a folder's name. What it reads back may be another, on both sides."""
+    """Few values, of a type that Spark writes into a folder's name. What it reads back may be another, on both
+    sides."""
     kinds = (
         "int",
         "bigint",

@@ -1,9 +1,8 @@
 """Queries as small trees: a SELECT over a table, over another SELECT, over a UNION or a join.
 
-A query knows how much of its answer is determined (`Check`), so that the comparison can be as strict as SQL allows and no
-stricter: order by a unique key is compared row by row; order by other keys leaves only rows of equal keys free; a query
-without ORDER BY is a multiset. A LIMIT below another operator always has a total order.
-"""
+A query knows how much of its answer is determined (`Check`), so that the comparison can be as strict as SQL allows and
+no stricter: order by a unique key is compared row by row; order by other keys leaves only rows of equal keys free; a
+query without ORDER BY is a multiset. A LIMIT below another operator always has a total order."""
 
 from __future__ import annotations
 

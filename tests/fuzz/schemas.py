@@ -1,8 +1,9 @@
-"""Tables of every type that sundog reads, with the values that break things: nulls, NaN, both zeros, ends of types, ties.
+"""Tables of every type that sundog reads, with the values that break things: nulls, NaN, both zeros, ends of types,
+ties.
 
-A table is a `pa.Table` plus what the generator of queries must know of each column: its type in SQL, and whether sums over
-it are exact in any order (so that they can be compared bit by bit). `id` is unique and never NULL; it makes orders total.
-"""
+A table is a `pa.Table` plus what the generator of queries must know of each column: its type in SQL, and whether sums
+over it are exact in any order (so that they can be compared bit by bit). `id` is unique and never NULL; it makes orders
+total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""sundog as a stranger would use it: several threads, two sessions of different minds, hostile cells, files that change."""
+"""sundog as a stranger would use it: several threads, two sessions of different minds, hostile cells, files that
+change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels keep IEEE arithmetic, and their machine code on disk serves many processes without ever serving wrong code."""
+"""Kernels keep IEEE arithmetic, and their machine code on disk serves many processes without ever serving wrong
+code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Expressions evaluated one row at a time in plain Python: slow, lazy like Spark, and written without the real evaluator.
+"""Expressions evaluated one row at a time in plain Python: slow, lazy like Spark, and written without the real
+evaluator.
 
 `interpret(expr, row)` returns the value or raises `RowError` with Spark's condition. Temporal values are datetime's.
 """

@@ -1,4 +1,5 @@
-"""The Parquet tables that the end-to-end tests query: every type, nulls, NaN, ties, skew, several files and row groups."""
+"""The Parquet tables that the end-to-end tests query: every type, nulls, NaN, ties, skew, several files and row
+groups."""
 
 from __future__ import annotations
 

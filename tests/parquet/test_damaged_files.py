@@ -1,8 +1,8 @@
-"""Numbers of a file that are not true: each is refused where it enters, and nothing was allocated, read or written for it.
+"""Numbers of a file that are not true: each is refused where it enters, and nothing was allocated, read or written for
+it.
 
-Every file here is sound but for one thing (`tests/fuzz/files/structure_damage.py`). What is read all the same must be what
-Arrow reads; the harness looks at both.
-"""
+Every file here is sound but for one thing (`tests/fuzz/files/structure_damage.py`). What is read all the same must be
+what Arrow reads; the harness looks at both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every shape and strategy as the graph of stages that runs it: golden texts, from files and made-up sites, without Spark.
+"""Every shape and strategy as the graph of stages that runs it: golden texts, from files and made-up sites, without
+Spark.
 
 On the driver the plan also runs, and the text is that of what ran. On executors it is explained: only probes run.
 """

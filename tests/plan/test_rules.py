@@ -1,4 +1,5 @@
-"""Each rule on a small tree: what it does, what it leaves alone, and that the whole list run twice is the list run once."""
+"""Each rule on a small tree: what it does, what it leaves alone, and that the whole list run twice is the list run
+once."""
 
 from __future__ import annotations
 

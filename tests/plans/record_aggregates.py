@@ -30,9 +30,11 @@ QUERIES = [
     "SELECT avg(tiny), avg(big), avg(f), avg(dec), avg(wide) FROM events",
     "SELECT sum(cast(num AS decimal(5,0))), avg(cast(num AS decimal(5,0))) FROM events",
     "SELECT try_sum(big), try_avg(dec), try_sum(d) FROM events",
-    "SELECT var_pop(num), var_samp(d), stddev(d), stddev_pop(f), covar_pop(d, f), covar_samp(d, num), corr(d, f) FROM events",
+    "SELECT var_pop(num), var_samp(d), stddev(d), stddev_pop(f), covar_pop(d, f), covar_samp(d, num), corr(d, f) "
+    "FROM events",
     "SELECT first(s), first(s) IGNORE NULLS, last(num), any_value(day), max_by(s, num), min_by(d, ts) FROM events",
-    "SELECT bool_and(flag), bool_or(flag), every(flag), bit_and(num), bit_or(tiny), bit_xor(big), count_if(flag) FROM events",
+    "SELECT bool_and(flag), bool_or(flag), every(flag), bit_and(num), bit_or(tiny), bit_xor(big), count_if(flag) "
+    "FROM events",
     "SELECT grp, sum(num) FILTER (WHERE s = 'a'), count(*) FILTER (WHERE num > 0 AND flag) FROM events GROUP BY grp",
     "SELECT grp, count(DISTINCT s), sum(num) FROM events GROUP BY grp",
     "SELECT count(DISTINCT s, num), avg(num), count(DISTINCT num, s) FROM events",
@@ -41,7 +43,8 @@ QUERIES = [
     "SELECT sum(num), sum(num) AS again, sum(num) * 2 FROM events",
     "SELECT sum(interval '1' hour * num), avg(interval '1' hour * num) FROM events",
     "SELECT max(ts), max(ntz), max(day), max(bin), max(flag), max(dec), max(wide) FROM events",
-    "SELECT day, date_trunc('hour', ts) AS h, year(day) AS y FROM events GROUP BY day, date_trunc('hour', ts), year(day)",
+    "SELECT day, date_trunc('hour', ts) AS h, year(day) AS y FROM events GROUP BY day, date_trunc('hour', ts), "
+    "year(day)",
     "SELECT count(*) FROM (SELECT grp FROM events GROUP BY grp)",
     "SELECT s, grouping(s), grouping(flag), grouping_id(), sum(num) FROM events GROUP BY CUBE(s, flag)",
     "SELECT num & 1, max(num) & 3 FROM events GROUP BY num & 1",

@@ -71,7 +71,8 @@ def record(number: int, purpose: str, tasks: int, seconds: float, *counted: Mapp
 
 
 def topk_details(row_groups: int = 20, file_suffix: str = "") -> TopKDetails:
-    """Newest first: a tenth is pruned by statistics, three are read, the rest falls to the threshold. One has no bounds."""
+    """Newest first: a tenth is pruned by statistics, three are read, the rest falls to the threshold. One has no
+    bounds."""
     lows = [START + timedelta(hours=3 * index) for index in range(row_groups)]
     highs = [low + timedelta(hours=4) for low in lows]
     axis = KeyAxis([*lows, *highs])

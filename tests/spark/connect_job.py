@@ -1,10 +1,10 @@
-"""A Spark Connect session in a process of its own, since a classic one cannot be beside it: runs queries, writes `results.json`.
+"""A Spark Connect session in a process of its own, since a classic one cannot be beside it: runs queries, writes
+`results.json`.
 
     python connect_job.py FOLDER
 
-Each query is run on plain Connect and with sundog enabled. What comes out is only compared here; `test_connect.py` says what
-is expected of it.
-"""
+Each query is run on plain Connect and with sundog enabled. What comes out is only compared here; `test_connect.py` says
+what is expected of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every action of a DataFrame, with sundog on and off: the same value, of the same Python types, and `last_run` says so."""
+"""Every action of a DataFrame, with sundog on and off: the same value, of the same Python types, and `last_run` says
+so."""
 
 from __future__ import annotations
 

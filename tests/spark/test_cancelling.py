@@ -327,7 +327,7 @@ def test_files_that_a_killed_worker_spilled_are_removed_by_the_next_task(session
     assert not Path(scratch).exists()
 
 
-# --- marks -------------------------------------------------------------------------------------------------------------
+# --- marks ------------------------------------------------------------------------------------------------------------
 
 
 def test_jobs_carry_group_description_tags_and_call_site_of_the_caller(session: Any) -> None:

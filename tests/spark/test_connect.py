@@ -1,4 +1,5 @@
-"""Spark Connect with its server in this process's JVM: what sundog takes, and that Connect's answers stay what they are.
+"""Spark Connect with its server in this process's JVM: what sundog takes, and that Connect's answers stay what they
+are.
 
 A classic session and a Connect one cannot live in one process, so `connect_job.py` runs all of it once, in its own.
 """

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """13 rows with the sum 5, of 34 places, whose average goes on at the 39th place; and sums that leave 38 digits and come back."""
+    """13 rows with the sum 5, of 34 places, whose average goes on at the 39th place; and sums that leave 38 digits and
+    come back."""
     folder = Path(tmp_path_factory.mktemp("decimals"))
     large = [6 * 10**37, 6 * 10**37, -6 * 10**37, -6 * 10**37] + [1] * 9
     table = pa.table(

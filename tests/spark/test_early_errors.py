@@ -44,7 +44,8 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
             False,
         ),
         (
-            "SELECT id, if(x <> 0 AND 1 / x > 1, 1, 2) a, if(x <> 0 AND 1 / x > 1, 3, 4) b FROM zeros ORDER BY id LIMIT 9",
+            "SELECT id, if(x <> 0 AND 1 / x > 1, 1, 2) a, if(x <> 0 AND 1 / x > 1, 3, 4) b FROM zeros ORDER BY id "
+            "LIMIT 9",
             False,
         ),
         ("SELECT sum(1 / x) FILTER (WHERE x <> 0) a, max(1 / x) FILTER (WHERE x <> 0) b FROM zeros", True),

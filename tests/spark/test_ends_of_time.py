@@ -1,4 +1,5 @@
-"""Functions of dates and times at the ends of their types, where Spark raises, wraps or goes on, each in its own way."""
+"""Functions of dates and times at the ends of their types, where Spark raises, wraps or goes on, each in its own
+way."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def grouped(expression: str, row: int) -> str:
     """An aggregate over the expression, as text: Python has no such years."""
-    return f"SELECT cast(x AS string) FROM (SELECT {expression} x, count(*) FROM ends WHERE id = {row} GROUP BY {expression})"
+    return (
+        f"SELECT cast(x AS string) FROM (SELECT {expression} x, count(*) FROM ends WHERE id = {row} GROUP BY "
+        f"{expression})"
+    )
 
 
 @pytest.mark.parametrize("row", [0, 1, 2, 3])

@@ -321,7 +321,8 @@ def test_bytes_that_are_not_utf8(spark: Any, tmp_path: Path) -> None:
         b"\xed\xa0\x80",
         b"%",
     ]
-    # Whole characters at the end: of a character cut off there, Spark's substring reads on into whatever memory follows.
+    # Whole characters at the end: of a character cut off there, Spark's substring reads on into whatever memory
+    # follows.
     raw = [b"".join(random.choices(pieces, k=random.randint(0, 5))) + b"yyy" for _ in range(300)]
     batch = pa.RecordBatch.from_pydict({"raw": pa.array(raw, pa.binary())})
     text = "cast(raw as string)"

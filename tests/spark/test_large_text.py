@@ -1,5 +1,5 @@
-"""Plans as text: the same as in one piece, whatever is in them, and also where the JVM gives no method handles. And lists of
-files, which come many at a time."""
+"""Plans as text: the same as in one piece, whatever is in them, and also where the JVM gives no method handles. And
+lists of files, which come many at a time."""
 
 from __future__ import annotations
 

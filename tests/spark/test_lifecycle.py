@@ -1,4 +1,5 @@
-"""The life of an action: a bug of ours at any step ends in Spark's answer, and an error of the query in Spark's error."""
+"""The life of an action: a bug of ours at any step ends in Spark's answer, and an error of the query in Spark's
+error."""
 
 from __future__ import annotations
 

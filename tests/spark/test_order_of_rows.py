@@ -1,8 +1,8 @@
 """Functions whose answer shows in which order rows are taken: there Spark has one order, and so have we.
 
-A task of Spark's takes its rows as they lie in the files, and tasks are merged in their order; files go to tasks by size, the
-largest first. So `first`, the ties of `max_by` and the sign of a smallest zero come out the same run after run.
-"""
+A task of Spark's takes its rows as they lie in the files, and tasks are merged in their order; files go to tasks by
+size, the largest first. So `first`, the ties of `max_by` and the sign of a smallest zero come out the same run after
+run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where `auto` runs a query: by the bytes that it reads, and twice as many where a WHERE drops rows as they are read."""
+"""Where `auto` runs a query: by the bytes that it reads, and twice as many where a WHERE drops rows as they are
+read."""
 
 from __future__ import annotations
 

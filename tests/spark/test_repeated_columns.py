@@ -21,7 +21,9 @@ REPEATED = {
     "aggregate": "SELECT grp, count(*), grp, count(*) FROM events GROUP BY grp",
     "aggregate_sorted": "SELECT grp, count(*), grp FROM events GROUP BY grp ORDER BY grp",
     "constant_of_aggregate": "SELECT x, x, y FROM (SELECT 1 AS x, count(*) y FROM events GROUP BY grp)",
-    "grouping_sets": "SELECT grp, small, sum(grp), max(grp), grp FROM events GROUP BY GROUPING SETS ((grp), (small), ())",
+    "grouping_sets": (
+        "SELECT grp, small, sum(grp), max(grp), grp FROM events GROUP BY GROUPING SETS ((grp), (small), ())"
+    ),
     "cube": "SELECT grp, grp, count(*) FROM events GROUP BY grp, grp WITH CUBE",
     "window": "SELECT id, id, row_number() OVER (ORDER BY id) r, row_number() OVER (ORDER BY id) s FROM events",
     "window_over_rows_of_spark": "SELECT *, sum(id) OVER (ORDER BY id) FROM "
@@ -37,8 +39,12 @@ IN_TWO_SPELLINGS = {
     "aggregate": "SELECT GRP, count(*) FROM events GROUP BY grp",
     "rollup": "SELECT GRP, Small, sum(NUM) FROM events GROUP BY ROLLUP (grp, small)",
     "distinct": "SELECT DISTINCT GRP, S FROM (SELECT grp, s FROM events)",
-    "having": "SELECT GRP FROM (SELECT grp, count(*) c FROM events GROUP BY Grp) WHERE C > 3 ORDER BY C DESC, grp LIMIT 2",
-    "window": "SELECT ID, sum(NUM) OVER (ORDER BY seq RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) FROM events WHERE num > 0",
+    "having": (
+        "SELECT GRP FROM (SELECT grp, count(*) c FROM events GROUP BY Grp) WHERE C > 3 ORDER BY C DESC, grp LIMIT 2"
+    ),
+    "window": (
+        "SELECT ID, sum(NUM) OVER (ORDER BY seq RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) FROM events WHERE num > 0"
+    ),
     "window_over_rows_of_spark": "SELECT A.GRP, ID, lag(ID) OVER (ORDER BY id) "
     "FROM (SELECT Grp FROM events GROUP BY grp) a JOIN events b ON a.grp = B.grp",
 }
@@ -49,8 +55,12 @@ CONSTANT_KEYS = {
     "partition_beside_a_column": "SELECT id, sum(num) OVER (PARTITION BY 1, grp ORDER BY 'x', id) FROM events",
     "order_by_null": "SELECT id, rank() OVER (ORDER BY NULL), percent_rank() OVER (ORDER BY NULL) FROM events",
     "order_of_peers": "SELECT id, dense_rank() OVER (ORDER BY 'a'), cume_dist() OVER (ORDER BY 1) FROM events",
-    "range_over_constant": "SELECT id, sum(num) OVER (ORDER BY 1 RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM events",
-    "range_beside_constant": "SELECT id, sum(num) OVER (ORDER BY 1 RANGE BETWEEN 2 FOLLOWING AND 3 FOLLOWING) FROM events",
+    "range_over_constant": (
+        "SELECT id, sum(num) OVER (ORDER BY 1 RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM events"
+    ),
+    "range_beside_constant": (
+        "SELECT id, sum(num) OVER (ORDER BY 1 RANGE BETWEEN 2 FOLLOWING AND 3 FOLLOWING) FROM events"
+    ),
     "no_columns_at_all": "SELECT count(*) OVER () FROM events",
     "group_by_constant": "SELECT count(*) FROM events GROUP BY 1 + 0",
     "group_by_null": "SELECT 1 FROM events GROUP BY NULL",

@@ -1,4 +1,5 @@
-"""Windows whose ranges read their own rows, and windows whose rows are moved: the choice, the text, the metrics, the answer."""
+"""Windows whose ranges read their own rows, and windows whose rows are moved: the choice, the text, the metrics, the
+answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Spark's checks of a write see the original plan: what it refuses is refused, and nothing is lost that it would keep."""
+"""Spark's checks of a write see the original plan: what it refuses is refused, and nothing is lost that it would
+keep."""
 
 from __future__ import annotations
 

@@ -36,26 +36,43 @@ SHAPES = {
     "top-k of all columns": "SELECT * FROM events ORDER BY num DESC, id LIMIT 40",
     "top-k with an offset": "SELECT id, num + 1 AS e FROM events ORDER BY num, id LIMIT 5 OFFSET 2",
     "limit over a scan": "SELECT count(*) FROM (SELECT id FROM events LIMIT 5)",
-    "aggregate by key": "SELECT grp, count(*) c, sum(num), avg(dec), min(s), max(ts), sum(wide) FROM events GROUP BY grp",
-    "aggregate without keys": "SELECT count(*), sum(big), min(day), max(f), count(DISTINCT s) FROM events WHERE num > 0",
+    "aggregate by key": (
+        "SELECT grp, count(*) c, sum(num), avg(dec), min(s), max(ts), sum(wide) FROM events GROUP BY grp"
+    ),
+    "aggregate without keys": (
+        "SELECT count(*), sum(big), min(day), max(f), count(DISTINCT s) FROM events WHERE num > 0"
+    ),
     "many groups": "SELECT id % 1500 k, s, count(*) c, sum(num) n, min(day) d FROM events GROUP BY id % 1500, s",
     "distinct": "SELECT DISTINCT s, flag FROM events",
     "rollup": "SELECT s, flag, grouping(s), count(*) FROM events GROUP BY ROLLUP(s, flag)",
     "several distincts": "SELECT grp, count(DISTINCT s), sum(DISTINCT num), max(d) FROM events GROUP BY grp",
-    "filter in an aggregate": "SELECT grp, sum(num) FILTER (WHERE flag), count(*) FILTER (WHERE s = 'a') FROM events GROUP BY grp",
-    "having and order": "SELECT grp, count(*) c FROM events GROUP BY grp HAVING count(*) > 2 ORDER BY c DESC, grp LIMIT 7",
+    "filter in an aggregate": (
+        "SELECT grp, sum(num) FILTER (WHERE flag), count(*) FILTER (WHERE s = 'a') FROM events GROUP BY grp"
+    ),
+    "having and order": (
+        "SELECT grp, count(*) c FROM events GROUP BY grp HAVING count(*) > 2 ORDER BY c DESC, grp LIMIT 7"
+    ),
     "moments": "SELECT grp, var_pop(num), stddev(num), corr(num, seq) FROM events GROUP BY grp",
     "picks": "SELECT max_by(s, id), min_by(day, id), bit_xor(num), bool_or(flag), any_value(id) IS NULL FROM events",
     "range window": "SELECT id, sum(num) OVER (ORDER BY seq RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) w FROM events",
     "range window of time": (
-        "SELECT id, count(*) OVER (ORDER BY ntz RANGE BETWEEN INTERVAL '60' SECOND PRECEDING AND CURRENT ROW) w FROM events"
+        "SELECT id, count(*) OVER (ORDER BY ntz RANGE BETWEEN INTERVAL '60' SECOND PRECEDING AND CURRENT ROW) w "
+        "FROM events"
     ),
     "rows window": "SELECT id, sum(num) OVER (ORDER BY seq ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) w FROM events",
-    "places": "SELECT id, row_number() OVER (ORDER BY seq) n, rank() OVER (ORDER BY grp) r, ntile(7) OVER (ORDER BY seq) t FROM events",
+    "places": (
+        "SELECT id, row_number() OVER (ORDER BY seq) n, rank() OVER (ORDER BY grp) r, ntile(7) OVER (ORDER "
+        "BY seq) t FROM events"
+    ),
     "shifts": "SELECT id, lag(num) OVER (ORDER BY seq) l, lead(s, 2) OVER (ORDER BY seq) m FROM events",
-    "partitioned window": "SELECT id, sum(num) OVER (PARTITION BY grp ORDER BY seq) w, row_number() OVER (PARTITION BY grp ORDER BY seq) n FROM events",
+    "partitioned window": (
+        "SELECT id, sum(num) OVER (PARTITION BY grp ORDER BY seq) w, row_number() OVER "
+        "(PARTITION BY grp ORDER BY seq) n FROM events"
+    ),
     "partition columns": "SELECT small, sum(num), max(day) FROM parted WHERE small > 0 GROUP BY small",
-    "below a join": "SELECT a.id, b.s FROM (SELECT id FROM events ORDER BY num, id LIMIT 20) a JOIN events b ON a.id = b.id",
+    "below a join": (
+        "SELECT a.id, b.s FROM (SELECT id FROM events ORDER BY num, id LIMIT 20) a JOIN events b ON a.id = b.id"
+    ),
     "window over rows of Spark's": "SELECT id, sum(id) OVER (ORDER BY id) w FROM range(3000)",
 }
 

@@ -1,11 +1,11 @@
 """Cancelling an action: with Spark's calls, on whatever it runs, ending in Spark's error, and not started again.
 
-Jobs on executors are Spark's to cancel, and carry all that Spark finds them by: group, tags, description, call site. What
-runs on driver threads is no job. So the calls that cancel (`cancelJobGroup`, `cancelJobsWithTag`, `cancelAllJobs`,
+Jobs on executors are Spark's to cancel, and carry all that Spark finds them by: group, tags, description, call site.
+What runs on driver threads is no job. So the calls that cancel (`cancelJobGroup`, `cancelJobsWithTag`, `cancelAllJobs`,
 `interruptAll`, `interruptTag`) are noted on their way to Spark, for the actions that they mean (`runtime/cancel.py`).
 
-Ctrl-C and a notebook's stop button call `cancelAllJobs` and raise KeyboardInterrupt in the main thread, by pyspark's own
-signal handler: nothing is to be added but to stop the tasks.
+Ctrl-C and a notebook's stop button call `cancelAllJobs` and raise KeyboardInterrupt in the main thread, by pyspark's
+own signal handler: nothing is to be added but to stop the tasks.
 
 A request that does not come through pyspark (the JVM's own API, the kill link of Spark's web page) reaches jobs only.
 """
@@ -35,7 +35,7 @@ _MOST_CAUSES = 16
 Replacement = tuple[Any, str, Callable[..., Any]]
 
 
-# --- requests ----------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def replacements() -> Iterator[Replacement]:
@@ -96,7 +96,7 @@ def _interrupt_operation(original: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-# --- marks -------------------------------------------------------------------------------------------------------------
+# --- marks ------------------------------------------------------------------------------------------------------------
 
 
 def marks_of(session: SparkSession) -> JobMarks:
@@ -109,7 +109,8 @@ def marks_of(session: SparkSession) -> JobMarks:
 
 
 def _user_call(original: Callable[[], Any]) -> Callable[[], Any]:
-    """Where a job was called from, which Spark's pages show: a line of the user's, not of sundog's between him and Spark."""
+    """Where a job was called from, which Spark's pages show: a line of the user's, not of sundog's between him and
+    Spark."""
 
     @functools.wraps(original)
     def first_spark_call() -> Any:
@@ -127,7 +128,7 @@ def _user_call(original: Callable[[], Any]) -> Callable[[], Any]:
     return first_spark_call
 
 
-# --- errors ------------------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def is_cancelled_job(error: BaseException) -> bool:

@@ -35,7 +35,8 @@ _enabled: set[str] = set()
 
 
 def prepare_session(session: SparkSession) -> None:
-    """Switched on unless its settings say otherwise; raises where a setting cannot be read or an executor lacks something."""
+    """Switched on unless its settings say otherwise; raises where a setting cannot be read or an executor lacks
+    something."""
     if session._jconf.getConfString("spark.sundog.enabled", "") == "":
         session.conf.set("spark.sundog.enabled", "true")
     read_settings(conf_of(session).get)

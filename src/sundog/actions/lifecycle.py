@@ -7,10 +7,10 @@
     hand over   the caller gets its rows, or Spark runs its plan with our parts in it
     finish      metrics are put on the run, what was held is let go of
 
-An error anywhere ends in Spark running the action, as if sundog were not there (`failures.py` judges whose fault it was;
-a bug of ours has reason INTERNAL and its stack in `Run.internal_error`). The one exception is an error while rows are
-handed over for good, to `foreach` or to a table: to start again could do things twice, so the error is raised as Spark's.
-`spark.sundog.onInternalError=raise` raises bugs of ours wherever they happen.
+An error anywhere ends in Spark running the action, as if sundog were not there (`failures.py` judges whose fault it
+was; a bug of ours has reason INTERNAL and its stack in `Run.internal_error`). The one exception is an error while rows
+are handed over for good, to `foreach` or to a table: to start again could do things twice, so the error is raised as
+Spark's. `spark.sundog.onInternalError=raise` raises bugs of ours wherever they happen.
 
 In shadow mode Spark runs every action, and sundog those that it planned as well, afterwards (`shadowing.py`).
 """

@@ -1,4 +1,5 @@
-"""What the runner tells a measuring process (its job, then when to begin each case), and what comes back line by line."""
+"""What the runner tells a measuring process (its job, then when to begin each case), and what comes back line by
+line."""
 
 from __future__ import annotations
 

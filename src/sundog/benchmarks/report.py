@@ -62,7 +62,8 @@ def _setting(results: Results) -> str:
             f"- {results.created}; {machine['processor']}, {machine['cores_used']} cores used{memory}",
             f"- {', '.join(versions)}",
             f"- data: {data}",
-            f"- {settings['warmup']} warm-up after the first run (more for short ones), up to {settings['repeat']} measured runs",
+            f"- {settings['warmup']} warm-up after the first run (more for short ones), up to {settings['repeat']} "
+            f"measured runs",
         )
     )
 

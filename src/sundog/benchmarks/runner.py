@@ -221,7 +221,8 @@ class _EngineSession:
     def _follow(
         self, process: subprocess.Popen[str], messages: Queue[Message | None], watching: ExitStack, stderr_path: Path
     ) -> Generator[None]:
-        """Take in what the process says of its cases, until it says no more. `watching` ends what watches it, at any end."""
+        """Take in what the process says of its cases, until it says no more. `watching` ends what watches it, at any
+        end."""
         current: str | None = None
         memory: PeakMemory | None = None
         self._hangs = False
@@ -333,7 +334,8 @@ def _messages(process: subprocess.Popen[str]) -> Queue[Message | None]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End what is left of the process and of everything it started; a JVM asked politely removes its temporary files."""
+    """End what is left of the process and of everything it started; a JVM asked politely removes its temporary
+    files."""
     for number, patience in ((signal.SIGTERM, _END_SECONDS), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

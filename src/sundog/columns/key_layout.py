@@ -132,7 +132,8 @@ class KeyLayout:
         targets: Sequence[Targets],
         starts: Ints,
     ) -> Ints:
-        """The words of the keys of several chunks, each row at once to its partition; as `encode`, and `Spread` after it."""
+        """The words of the keys of several chunks, each row at once to its partition; as `encode`, and `Spread` after
+        it."""
         words = np.empty((int(starts[-1]), self.value_words + self.null_words(null_mask)), np.int64)
         started: set[int] = set()
         for number, place in enumerate(self.places):

@@ -1,4 +1,5 @@
-"""Key columns -> words -> hashes, partitions and dense group numbers: for GROUP BY, PARTITION BY and whoever compares keys.
+"""Key columns -> words -> hashes, partitions and dense group numbers: for GROUP BY, PARTITION BY and whoever compares
+keys.
 
 GROUP BY a, b with any types costs a general engine a comparison per type and row. Here every key is laid out in words
 (`key_layout.py`), and one kernel does the rest for all types. The hash ignores the words that tell NULLs where they are
@@ -29,7 +30,8 @@ class Encoded:
     hashes: Hashes
 
 
-# Rows are cut by hash several times, one inside the other. Each cut takes other bits: the parts of a part are even again.
+# Rows are cut by hash several times, one inside the other. Each cut takes other bits: the parts of a part are even
+# again.
 EXCHANGE_LEVEL, WAIT_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = range(6)
 NO_HASHES: Hashes = np.zeros(0, np.uint64)
 _NO_WORDS: Ints = np.zeros((0, 1), np.int64)

@@ -1,9 +1,9 @@
 """`WHERE` on strings as they are stored: what is true of an entry of a dictionary is true of all rows that hold it.
 
-Arrow copies every string of a column before it can be compared; 131,072 phrases took 11.7 ms that way, and 4.3 ms as numbers
-of dictionary entries. A test that looks at one column of strings alone is made once for each entry then. Strings that come
-as views of the bytes in their pages are compared with short constants word by word, and are copied for any other test.
-"""
+Arrow copies every string of a column before it can be compared; 131,072 phrases took 11.7 ms that way, and 4.3 ms as
+numbers of dictionary entries. A test that looks at one column of strings alone is made once for each entry then.
+Strings that come as views of the bytes in their pages are compared with short constants word by word, and are copied
+for any other test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class StoredPredicate:
 
     @classmethod
     def of(cls, predicate: Expr) -> StoredPredicate:
-        """None is alone if the predicate can raise: it may only do so for rows, not for entries that no row may hold."""
+        """None is alone if the predicate can raise: it may only do so for rows, not for entries that no row may
+        hold."""
         columns = tuple(sorted(columns_of(predicate)))
         if can_raise(predicate):
             return cls(columns, {}, predicate)

@@ -18,7 +18,8 @@ def text_bytes(vector: Vector) -> int:
 
 
 def is_writable(vectors: Sequence[Vector]) -> bool:
-    """Whether the strings of each fit an Arrow array, whose offsets have 32 bits. Added up only if there may be too many."""
+    """Whether the strings of each fit an Arrow array, whose offsets have 32 bits. Added up only if there may be too
+    many."""
     return all(
         vector.nbytes <= LARGEST_STRING_BYTES // _ESTIMATE_ERROR or text_bytes(vector) <= LARGEST_STRING_BYTES
         for vector in vectors

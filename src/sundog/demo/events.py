@@ -131,10 +131,12 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
         DemoQuery(
             "top-k",
             "What were the 20 latest big purchases before a given moment?",
-            "reads all columns of every file that the filter leaves, keeps 20 rows of each task and throws the rest away",
+            "reads all columns of every file that the filter leaves, keeps 20 rows of each task and throws the "
+            "rest away",
             "reads the most promising pieces of the files first, and leaves out every piece whose minimum and maximum "
             "show that it cannot hold a later purchase than the 20 it already has",
-            f"SELECT *\nFROM {table}\nWHERE amount > {rare} AND event_time < TIMESTAMP '{until:%Y-%m-%d %H:%M:%S}'\nORDER BY event_time DESC\nLIMIT 20",
+            f"SELECT *\nFROM {table}\nWHERE amount > {rare} AND event_time < TIMESTAMP "
+            f"'{until:%Y-%m-%d %H:%M:%S}'\nORDER BY event_time DESC\nLIMIT 20",
         ),
         DemoQuery(
             "window",

@@ -22,14 +22,18 @@ from sundog.report.wording import count_text, ratio_text, seconds_text
 from sundog.runtime.progress import ProgressSink
 
 _WHAT_IT_IS = (
-    "Spark is good at most queries and bad at a few. sundog reads the plan that Spark made of your query, takes over three "
+    "Spark is good at most queries and bad at a few. sundog reads the plan that Spark made of your query, takes "
+    "over three "
     "kinds of query that it can do much faster, and leaves everything else to Spark. You change nothing but one line: "
     "[bold]sundog.enable(spark)[/]. Here are the three, each on plain Spark and on sundog, over the same files."
 )
 _HOW_MEASURED = (
-    "Each engine first runs the query twice over one of the files to warm up, which does not count; then over all, up to "
-    f"{MAX_REPETITIONS} times within {ENOUGH_SECONDS:.0f} seconds, of which the best counts. Times include bringing the answer "
-    "to Python. sundog can work on the threads of this process (driver) or as tasks of the Spark cluster (executors); left "
+    "Each engine first runs the query twice over one of the files to warm up, which does not count; then over all, "
+    "up to "
+    f"{MAX_REPETITIONS} times within {ENOUGH_SECONDS:.0f} seconds, of which the best counts. Times include "
+    f"bringing the answer "
+    "to Python. sundog can work on the threads of this process (driver) or as tasks of the Spark cluster "
+    "(executors); left "
     "alone (auto), it chooses."
 )
 

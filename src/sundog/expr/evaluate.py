@@ -86,9 +86,8 @@ def evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> pa.Array:
 def _run(steps: Steps) -> pa.Array:
     """The value at the end of the steps.
 
-    Expressions may be deeper than Python's stack, so a handler does not evaluate its operands: it asks for them, and the
-    loop here keeps the handlers that wait.
-    """
+    Expressions may be deeper than Python's stack, so a handler does not evaluate its operands: it asks for them, and
+    the loop here keeps the handlers that wait."""
     waiting = [steps]
     value: pa.Array = None
     while waiting:

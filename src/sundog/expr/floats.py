@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 
 def canonical_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy in which -0.0 is 0.0 and every NaN has the same bits. `kernels/windows/word_sort.py` does it for rows to sort."""
+    """A copy in which -0.0 is 0.0 and every NaN has the same bits. `kernels/windows/word_sort.py` does it for rows to
+    sort."""
     with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
         values = values + values.dtype.type(0)
     missing = np.isnan(values)

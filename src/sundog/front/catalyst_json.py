@@ -1,14 +1,14 @@
 """Catalyst's `TreeNode.toJSON` -> a plain tree. Knows the format, not the meaning.
 
 The JSON of a plan is a list of nodes in pre-order; each says how many children follow. A field that holds expressions
-is again such a list (one tree), a list of such lists (several trees) or, in Expand, a list of those. Fields that point at children are indexes,
-which the tree replaces. Unknown classes and fields are kept as they are: whoever reads the tree decides.
+is again such a list (one tree), a list of such lists (several trees) or, in Expand, a list of those. Fields that point
+at children are indexes, which the tree replaces. Unknown classes and fields are kept as they are: whoever reads the
+tree decides.
 
 What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm/details.py`.
 
-Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node's place is a
-link to its parent's, of which `path` makes a tuple for the few that are asked.
-"""
+Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node's place
+is a link to its parent's, of which `path` makes a tuple for the few that are asked."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Where Spark evaluates what no row asks for, and raises: such a part of a plan stays on Spark.
 
 Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
-twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another one outside of whole-stage
-code. Both matter only to what can raise.
-"""
+twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another
+one outside of whole-stage code. Both matter only to what can raise."""
 
 from __future__ import annotations
 
@@ -51,7 +50,8 @@ def early_errors(plan: LogicalPlan, whole_stage: bool) -> Reason | None:
 
 
 def _roots(call: AggregateCall) -> Iterator[Root]:
-    """The arguments as often as Spark's update names them; behind a FILTER only some rows are meant to evaluate them."""
+    """The arguments as often as Spark's update names them; behind a FILTER only some rows are meant to evaluate
+    them."""
     guarded = call.filter is not None
     if call.filter is not None:
         yield call.filter, False

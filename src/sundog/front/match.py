@@ -67,9 +67,8 @@ def match_plan(
 ) -> Matches:
     """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot.
 
-    `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the rows
-    of the whole are wanted on the driver.
-    """
+    `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the
+    rows of the whole are wanted on the driver."""
     matcher = _Matcher(read_table, read_foreign, settings, session, collected)
     matches = Matches()
     matcher.search_all(root, matches)
@@ -105,7 +104,8 @@ class _Matcher:
                 waiting.extend((child, shown) for child in reversed(node.children))
 
     def _search(self, node: Node, matches: Matches, above: Reason | None) -> bool:
-        """Whether that was all about this subtree. `above`: why something above `node` shows its partitions, if anything."""
+        """Whether that was all about this subtree. `above`: why something above `node` shows its partitions, if
+        anything."""
         try:
             self._check_depth(node)
             plan = self._convert_result(node) if self._collected and node.place is None else self._convert(node)
@@ -144,7 +144,8 @@ class _Matcher:
             raise Declined.because(Code.TOO_DEEP, f"{self._heights[id(node)]} operators above each other", node.name)
 
     def _convert_result(self, node: Node) -> LogicalPlan:
-        """A whole result, which goes to the driver, where it can be sorted; rows that stay with executors Spark sorts."""
+        """A whole result, which goes to the driver, where it can be sorted; rows that stay with executors Spark
+        sorts."""
         match node.name:
             case "Sort" if node["global"] is True:
                 child = self._convert(node.child)
@@ -246,7 +247,8 @@ class _Matcher:
         return tuple(_sort_key(key, scope) for key in sort["order"])
 
     def _output_names(self, node: Node) -> list[str]:
-        """The internal names of what a Catalyst node puts out, in its order; one that is put out twice is there twice."""
+        """The internal names of what a Catalyst node puts out, in its order; one that is put out twice is there
+        twice."""
         if node.path in self._foreign_names:
             return self._foreign_names[node.path]
         match node.name:

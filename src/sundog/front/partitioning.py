@@ -3,8 +3,8 @@
 `rand(3)`, `monotonically_increasing_id()`, a seeded `sample` or a function over whole partitions give the same result
 run after run only because Spark spreads the rows the same way run after run. Two things follow.
 
-*Above* a part that sundog takes, they see our partitions. Those are Spark's where Spark has only one: a top-k, a limit, an
-aggregate without keys. Below anything else that shows partitions, a part stays on Spark.
+*Above* a part that sundog takes, they see our partitions. Those are Spark's where Spark has only one: a top-k, a limit,
+an aggregate without keys. Below anything else that shows partitions, a part stays on Spark.
 
 *Below* a window that takes its rows from a Spark plan, Spark evaluates them itself, once, over its own partitions. That
 is the plan's own spread as long as nothing below moves rows: where an exchange does, adaptive execution chooses the
@@ -52,7 +52,8 @@ def shows_partitions(node: Node) -> Reason | None:
 
 
 def _joins_partitions(node: Node) -> bool:
-    """`coalesce(n)`. One partition is one partition, however many there were; two may hold other rows than Spark's two."""
+    """`coalesce(n)`. One partition is one partition, however many there were; two may hold other rows than Spark's
+    two."""
     return node.name == "Repartition" and node.get("shuffle") is False and node.get("numPartitions") != 1
 
 

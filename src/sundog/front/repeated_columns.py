@@ -1,10 +1,9 @@
 """Columns that Catalyst puts out more than once: `SELECT id, id`.
 
 Catalyst names a column by its id, and an operator may put out the same id at several places. A sundog plan finds its
-columns by name, so each of its nodes has every column once, and the repetition is made at the border: by a projection on
-top of a plan, which gives each place a name of its own (`id#0`, `id#0.2`), and by such names for an input from Spark.
-Nothing outside reads these names, since results are handed over by position.
-"""
+columns by name, so each of its nodes has every column once, and the repetition is made at the border: by a projection
+on top of a plan, which gives each place a name of its own (`id#0`, `id#0.2`), and by such names for an input from
+Spark. Nothing outside reads these names, since results are handed over by position."""
 
 from __future__ import annotations
 
@@ -46,7 +45,8 @@ def column_name(place: str) -> str:
 
 
 def spelt_below(name: str, columns: Collection[str]) -> str:
-    """The column as it is spelt in `columns`: the optimiser leaves one column in two spellings in `SELECT K … GROUP BY k`."""
+    """The column as it is spelt in `columns`: the optimiser leaves one column in two spellings in `SELECT K … GROUP BY
+    k`."""
     if name in columns:
         return name
     return next((column for column in columns if column.lower() == name.lower()), name)

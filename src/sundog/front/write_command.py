@@ -1,8 +1,8 @@
 """A write as Spark analysed it, and the same with another query inside.
 
-Spark analyses the whole command first, as it would to run it: names, defaults, column lists, casts and all its checks of
-the target are its own, made on the original plan. Only then is the query inside the analysed command replaced, so that
-nothing above the query is ours. Commands of a form that is not in the table below are left to Spark.
+Spark analyses the whole command first, as it would to run it: names, defaults, column lists, casts and all its checks
+of the target are its own, made on the original plan. Only then is the query inside the analysed command replaced, so
+that nothing above the query is ours. Commands of a form that is not in the table below are left to Spark.
 
 Some checks Spark makes only when the command runs: it looks for the target among the relations that the query reads. A
 relation that sundog reads is no longer in the plan then. So a write whose target is at, above or below a path that its
@@ -95,7 +95,8 @@ class _Form:
     target: Callable[[SparkSession, Any], Target]
 
 
-# The analysed commands that are known: how to give each another query, and what it writes to. All have a method `query`.
+# The analysed commands that are known: how to give each another query, and what it writes to. All have a method
+# `query`.
 _FORMS = {
     "InsertIntoHadoopFsRelationCommand": _Form(_with_only_child, _files),
     "CreateDataSourceTableAsSelectCommand": _Form(_create_table, _new_table),
@@ -163,7 +164,8 @@ _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether a path is, or is inside, another. File systems are not compared: better a write too many left to Spark."""
+    """Whether a path is, or is inside, another. File systems are not compared: better a write too many left to
+    Spark."""
     first, second = (_AUTHORITY.sub("", path).rstrip("/") + "/" for path in (one, other))
     return first.startswith(second) or second.startswith(first)
 

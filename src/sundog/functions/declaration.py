@@ -1,7 +1,7 @@
 """What is declared of a function: everything that matchers, planner, operators, documentation and tests ask about it.
 
-A family (`extremes.py`, `moments.py`, ...) holds the code of its functions and, at its end, one `Function` for each of them.
-`table.py` collects these. Nothing else in sundog knows a function by its name.
+A family (`extremes.py`, `moments.py`, ...) holds the code of its functions and, at its end, one `Function` for each of
+them. `table.py` collects these. Nothing else in sundog knows a function by its name.
 
     Function(
         "bit_and",                          the name in calls, explain and documentation
@@ -54,7 +54,8 @@ class Overflow(Enum):
 
 
 class Order(Enum):
-    """Whether the order of rows decides the result. Rounding of doubles is another question: `Function.adds_doubles`."""
+    """Whether the order of rows decides the result. Rounding of doubles is another question:
+    `Function.adds_doubles`."""
 
     IGNORED = "ignored"  # sum, rank
     DECIDES = "decides"  # first, lag, row_number

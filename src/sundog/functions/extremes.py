@@ -1,7 +1,7 @@
 """min and max. (bool_and and bool_or are min and max to Catalyst.)
 
-Spark's order: NaN above everything, strings by bytes; of -0.0 and 0.0, which are equal, the first one seen stays. NULLs do not
-take part: a group or frame of nothing else is NULL. Booleans count as 0 and 1, dates and instants as integers.
+Spark's order: NaN above everything, strings by bytes; of -0.0 and 0.0, which are equal, the first one seen stays. NULLs
+do not take part: a group or frame of nothing else is NULL. Booleans count as 0 and 1, dates and instants as integers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Variances, covariances, correlation and regression: sets merged without cancellation.
 
 Every state is the summary of a set (count, means, moments), a row is a set of one, and there is one way to put sets
-together (`kernels/groups/by_group_moments.py`, `kernels/windows/sliding.py`), never by sums of squares: var_pop of {7000000000005,
-7000000000007} is 1.0 exactly. As in Spark, an empty set gives NULL, the sample functions give NULL for one row, corr gives
-NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance with infinities Spark
-gives NaN or an infinity, depending on the order of rows and its partitioning.)
-"""
+together (`kernels/groups/by_group_moments.py`, `kernels/windows/sliding.py`), never by sums of squares: var_pop of
+{7000000000005, 7000000000007} is 1.0 exactly. As in Spark, an empty set gives NULL, the sample functions give NULL for
+one row, corr gives NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance
+with infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning.)"""
 
 from __future__ import annotations
 
@@ -140,7 +139,8 @@ class FramedSpread(MergeableFunction):
 
 
 class GroupedPair(Accumulator):
-    """A function of pairs. Of the six columns of a set (`kernels/groups/by_group_moments.py`) a state has the first `carried`."""
+    """A function of pairs. Of the six columns of a set (`kernels/groups/by_group_moments.py`) a state has the first
+    `carried`."""
 
     def __init__(self, call: AggregateCall, of_sets: OfSets, *, carried: int) -> None:
         super().__init__(call)

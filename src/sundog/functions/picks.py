@@ -1,12 +1,12 @@
 """Functions whose result is a value of one of the rows: first, last, any_value, nth_value, min_by, max_by.
 
-They depend on the order of rows; so does which of several rows with the same extreme value min_by and max_by take: the last
-one, as in Spark, whose buffer keeps its row only while the new one is strictly worse. Spark's order by group is that of the
-rows of a task, then that of the tasks; `operators/aggregate/phases.py` says how it is kept.
+They depend on the order of rows; so does which of several rows with the same extreme value min_by and max_by take: the
+last one, as in Spark, whose buffer keeps its row only while the new one is strictly worse. Spark's order by group is
+that of the rows of a task, then that of the tasks; `operators/aggregate/phases.py` says how it is kept.
 
-Over frames, a *candidate* is an element that may be picked: one that the FILTER keeps and, with IGNORE NULLS, that is not NULL.
-Where all elements are candidates the place is plain arithmetic on the frame's bounds; else it goes through running counts.
-"""
+Over frames, a *candidate* is an element that may be picked: one that the FILTER keeps and, with IGNORE NULLS, that is
+not NULL. Where all elements are candidates the place is plain arithmetic on the frame's bounds; else it goes through
+running counts."""
 
 from __future__ import annotations
 

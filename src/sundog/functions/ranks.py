@@ -1,7 +1,7 @@
 """row_number, rank, dense_rank, ntile, percent_rank and cume_dist: functions of a row's place, not of values.
 
-`Standing` says where a range stands in its window: how many rows and peer groups are before it, how many rows there are in all.
-"""
+`Standing` says where a range stands in its window: how many rows and peer groups are before it, how many rows there are
+in all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Standing:
     rows: int | None = None
 
 
-# The call, the starts of its segments and of the groups of peers in them, and where the range stands -> a value per row.
+# The call, the starts of its segments and of the groups of peers in them, and where the range stands -> a value per
+# row.
 RankFunction = Callable[[WindowCall, Positions, Positions, Standing], pa.Array]
 
 

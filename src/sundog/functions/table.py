@@ -74,7 +74,8 @@ def constant_of(call: WindowCall) -> int:
 
 
 def order_decides(call: AggregateCall | WindowCall) -> bool:
-    """Whether the order of rows decides between equals: the first zero of a minimum of -0.0 and 0.0 stays, as in Spark."""
+    """Whether the order of rows decides between equals: the first zero of a minimum of -0.0 and 0.0 stays, as in
+    Spark."""
     return function_of(call).order_decides(call.args[0].dtype if call.args else None)
 
 

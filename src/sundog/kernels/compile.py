@@ -4,7 +4,8 @@ A kernel is a plain loop over arrays that the caller owns. How it is compiled is
 
 - `nogil`: the driver runtime runs stages on threads, and a kernel must not stop the others;
 - `fastmath` off: reordering additions or assuming away NaN and -0.0 would change answers, and Spark is the oracle;
-- `error_model="numpy"`: a division by zero in a kernel gives IEEE's answer. Where Spark raises, the operator has checked;
+- `error_model="numpy"`: a division by zero in a kernel gives IEEE's answer; where Spark raises, the operator has
+  checked;
 - cached on disk (`code_cache`), since a first call otherwise costs a compilation in each Python worker.
 
 Measured with numba 0.68 on one core of a server: importing numba 0.3 s; compiling a small kernel 0.15 to 0.2 s, the
@@ -44,9 +45,8 @@ def kernel(
     """Compile a loop when it is first called with arguments of new types. Use as `@kernel` or with options.
 
     `inline` is for a helper that other kernels call in their innermost loop: LLVM then always dissolves it into the
-    caller. `signatures` (in numba's notation, such as `"int64(int64[::1])"`) are what `warm_up` prepares. Kernels belong at
-    the top level of a module; one that closes over variables works but is not cached.
-    """
+    caller. `signatures` (in numba's notation, such as `"int64(int64[::1])"`) are what `warm_up` prepares. Kernels
+    belong at the top level of a module; one that closes over variables works but is not cached."""
 
     def compiled(function: F) -> F:
         dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=False, forceinline=inline)(function)

@@ -103,7 +103,8 @@ def first_bytes(address: int, length: int, end: int) -> tuple[Any, Any]:
 
 @kernel
 def views_from_offsets(offsets: Any, base: int, size: int, valid: Any, views: Any) -> None:
-    """Arrow's string layout: row i is the bytes offsets[i] to offsets[i + 1] of one block at `base`, of `size` bytes."""
+    """Arrow's string layout: row i is the bytes offsets[i] to offsets[i + 1] of one block at `base`, of `size`
+    bytes."""
     checked = valid.size > 0
     for row in range(views.shape[0]):
         if checked and valid[row] == 0:

@@ -1,6 +1,5 @@
-"""Each row once for each of several projections: the rows of ROLLUP, CUBE and GROUPING SETS, and of DISTINCT over several
-lists of arguments, which Catalyst groups in one pass over rows that it has multiplied before.
-"""
+"""Each row once for each of several projections: the rows of ROLLUP, CUBE and GROUPING SETS, and of DISTINCT over
+several lists of arguments, which Catalyst groups in one pass over rows that it has multiplied before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`ORDER BY` without LIMIT, over rows that are on the driver already: the last step of a result that the user asked for."""
+"""`ORDER BY` without LIMIT, over rows that are on the driver already: the last step of a result that the user asked
+for."""
 
 from __future__ import annotations
 

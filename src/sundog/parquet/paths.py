@@ -1,4 +1,5 @@
-"""URIs as Spark lists them (`file:/a/b%20c`, `s3a://bucket/key`) and paths as a file system wants them. Opens nothing."""
+"""URIs as Spark lists them (`file:/a/b%20c`, `s3a://bucket/key`) and paths as a file system wants them. Opens
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Parquet files and how to read them: which columns under which names, what changes their meaning, and how to open them.
+"""Parquet files and how to read them: which columns under which names, what changes their meaning, and how to open
+them.
 
 Nothing here opens a file. Which files there are, a table says (`tables/table.py`).
 """

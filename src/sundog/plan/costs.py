@@ -1,9 +1,8 @@
 """What work costs at a place: the only module that knows how fast anything is.
 
 The planner compares ways to run a query by these numbers. Each stands with the measurement that it was taken from;
-`sundog doctor --calibrate` measures the main ones on the user's own machine and cluster and writes them to a file, which
-`spark.sundog.costs` names. `sundog.explain(df, costs=True)` prints those that a plan was made with.
-"""
+`sundog doctor --calibrate` measures the main ones on the user's own machine and cluster and writes them to a file,
+which `spark.sundog.costs` names. `sundog.explain(df, costs=True)` prints those that a plan was made with."""
 
 from __future__ import annotations
 
@@ -90,7 +89,8 @@ class Costs:
 
 
 def _number(cost: Field[Any], value: object) -> float | None:
-    """The value as this cost takes it, a fraction of a byte or row cut off; None if it cannot be: NaN is not, nor infinity."""
+    """The value as this cost takes it, a fraction of a byte or row cut off; None if it cannot be: NaN is not, nor
+    infinity."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _GREATEST:
         return None
     number = int(value) if isinstance(cost.default, int) else float(value)

@@ -38,7 +38,8 @@ class _Union:
 
 
 def outline(graph: StageGraph) -> list[Line]:
-    """The steps from the result down to the files; of a plan that failed on the way, from the last stage that it has."""
+    """The steps from the result down to the files; of a plan that failed on the way, from the last stage that it
+    has."""
     root = graph.result or (graph.stages[-1] if graph.stages else None)
     return [] if root is None else list(_stage_lines(root, 0))
 

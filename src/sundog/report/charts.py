@@ -1,11 +1,11 @@
 """Geometry of the pictures: from the details of a shape to bars whose places are percentages, ready for a template.
 
-Horizontal places are percentages of the picture's width and vertical ones are pixels, so one SVG fits a phone and a wide
-screen without being scaled: its text keeps its size, and no script is needed to lay it out.
+Horizontal places are percentages of the picture's width and vertical ones are pixels, so one SVG fits a phone and a
+wide screen without being scaled: its text keeps its size, and no script is needed to lay it out.
 
-A table can have a hundred thousand row groups. Neighbours in the queue that met the same fate are then drawn as one bar;
-if there are still too many, the picture ends early. Either way `note` says so, and the counts beside it are of all.
-"""
+A table can have a hundred thousand row groups. Neighbours in the queue that met the same fate are then drawn as one
+bar; if there are still too many, the picture ends early. Either way `note` says so, and the counts beside it are of
+all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`docs/compatibility.md`: what is exact, what may differ, what stays on Spark; the lists come from the tables that decide."""
+"""`docs/compatibility.md`: what is exact, what may differ, what stays on Spark; the lists come from the tables that
+decide."""
 
 from __future__ import annotations
 

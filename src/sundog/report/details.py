@@ -6,13 +6,12 @@ records below of them, which the report draws.
 
     axis = KeyAxis([bound for group in groups for bound in (group.low, group.high)])
     TopKDetails("event_time DESC", k=10, descending=True, scale=axis.scale, row_groups=tuple(
-        RowGroupMark(group.file, group.index, group.rows, RowGroupState.READ, axis.point(group.low), axis.point(group.high))
+        RowGroupMark(group.file, group.index, group.rows, READ, axis.point(group.low), axis.point(group.high))
         for group in groups
     ))
 
-A key may be of any orderable type, so a value comes to the picture as a `KeyPoint`: a position, and the text that people
-see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such.
-"""
+A key may be of any orderable type, so a value comes to the picture as a `KeyPoint`: a position, and the text that
+people see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such."""
 
 from __future__ import annotations
 
@@ -87,9 +86,9 @@ class TopKDetails:
 class RangeMark:
     """One range of the order key: the rows that it owns, and the halo that it borrows on either side.
 
-    `low` and `high` are the least and greatest key it may own; `halo_low` and `halo_high` how far it borrows, None where
-    it borrows nothing on that side. `halo_rows` and `seconds` are None where they are known for all ranges together only.
-    """
+    `low` and `high` are the least and greatest key it may own; `halo_low` and `halo_high` how far it borrows, None
+    where it borrows nothing on that side. `halo_rows` and `seconds` are None where they are known for all ranges
+    together only."""
 
     rows: int
     low: KeyPoint | None = None
@@ -108,10 +107,9 @@ class RangeMark:
 class WindowDetails:
     """A window: the ranges that its order key was cut into, in the order of the query.
 
-    `cut_by` says where the cut points came from ("row-group statistics", "a sample of the key"). `moved_by` says how rows
-    reached their range ("reading them straight from the files", "an exchange"). `is_estimate`: rows of each range are
-    what `cut_by` promised, not counted.
-    """
+    `cut_by` says where the cut points came from ("row-group statistics", "a sample of the key"). `moved_by` says how
+    rows reached their range ("reading them straight from the files", "an exchange"). `is_estimate`: rows of each range
+    are what `cut_by` promised, not counted."""
 
     order: str
     frames: tuple[str, ...] = ()

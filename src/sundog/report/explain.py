@@ -82,7 +82,8 @@ def counts_of(line: Line, records: Sequence[StageRecord]) -> tuple[OperatorCount
 
 
 def _stage_lines(graph: StageGraph, records: Sequence[StageRecord]) -> list[str]:
-    """Every stage that ran, in the order of planning; those beside the plan above are marked with what they were for."""
+    """Every stage that ran, in the order of planning; those beside the plan above are marked with what they were
+    for."""
     beside = {stage.number for stage in steps_of(graph)}
     lines = []
     for record in records:

@@ -1,4 +1,5 @@
-"""`docs/reference/functions.md`: every function with its rules, from the table that the matchers and operators run on."""
+"""`docs/reference/functions.md`: every function with its rules, from the table that the matchers and operators run
+on."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ def _topk(metrics: dict[str, float]) -> str:
     if not unread:
         return f"Read the sort columns of all {plural(total, 'row group')} and the other columns for the winners only."
     return (
-        f"Read {count_text(read)} of {plural(total, 'row group')} ({share_text(read, total)}). Their minimum and maximum "
+        f"Read {count_text(read)} of {plural(total, 'row group')} ({share_text(read, total)}). Their minimum and "
+        f"maximum "
         f"showed that the other {count_text(unread)} could not hold a row of the answer, so they were never opened."
     )
 

@@ -1,9 +1,8 @@
 """A run as one HTML file that opens anywhere: no network, no fonts or scripts from elsewhere, nothing but itself.
 
-`Run.to_html(path)` writes one run, the demo writes several into one page, and a notebook shows a run by `run_fragment`. All
-three use the same templates. Everything that comes from a query (column names, paths, values, error texts) passes
-through autoescaping, and the page's content security policy allows only the one script that is ours, by its hash.
-"""
+`Run.to_html(path)` writes one run, the demo writes several into one page, and a notebook shows a run by `run_fragment`.
+All three use the same templates. Everything that comes from a query (column names, paths, values, error texts) passes
+through autoescaping, and the page's content security policy allows only the one script that is ours, by its hash."""
 
 from __future__ import annotations
 
@@ -48,7 +47,8 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 @dataclass(frozen=True)
 class Timing:
-    """How long one engine took for the same query, for a comparison. The first of a list is what others are held against."""
+    """How long one engine took for the same query, for a comparison. The first of a list is what others are held
+    against."""
 
     engine: str
     seconds: float
@@ -308,7 +308,8 @@ def _aggregate_remarks(details: AggregateDetails) -> Iterator[str]:
     if details.partial_skipped:
         share = share_text(details.partial_skipped, details.input_rows)
         yield (
-            f"{plural(details.partial_skipped, 'row')} ({share}) went past the first phase: a sample had shown that grouping "
+            f"{plural(details.partial_skipped, 'row')} ({share}) went past the first phase: a sample had shown "
+            f"that grouping "
             "them early would not make them fewer."
         )
     if details.spill_count:
@@ -317,4 +318,5 @@ def _aggregate_remarks(details: AggregateDetails) -> Iterator[str]:
     else:
         yield "Everything fitted into memory: nothing was written to temporary files."
     if details.early_emits:
-        yield f"{plural(details.early_emits, 'time')}, a first phase handed its groups on early to stay within its memory."
+        times = plural(details.early_emits, "time")
+        yield f"{times}, a first phase handed its groups on early to stay within its memory."

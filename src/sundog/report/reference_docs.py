@@ -1,8 +1,8 @@
-"""The pages of `docs/reference/` and `docs/compatibility.md`, written from the declarations that the code itself runs on.
+"""The pages of `docs/reference/` and `docs/compatibility.md`, written from the declarations that the code itself runs
+on.
 
-A table kept by hand beside its code is wrong after the second change. `sundog docs` writes these pages, and a test fails
-when one of them is stale.
-"""
+A table kept by hand beside its code is wrong after the second change. `sundog docs` writes these pages, and a test
+fails when one of them is stale."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def _config() -> str:
     return _page(
         "Settings",
         "Settings are Spark confs, read anew at each action: `spark.conf.set(key, value)` at any time, `--conf` on the "
-        "command line, or `sundog.session(confs={key: value})`. A value that cannot be used raises `sundog.ConfigError`; a "
+        "command line, or `sundog.session(confs={key: value})`. A value that cannot be used raises "
+        "`sundog.ConfigError`; a "
         "key under `spark.sundog.` that does not exist is warned about once.",
         *sections,
     )
@@ -96,7 +97,8 @@ def _metrics() -> str:
     ]
     return _page(
         "Metrics",
-        "What `sundog.last_run().metrics` and `sundog.explain(df, analyze=True)` count. A metric that a query never counted is "
+        "What `sundog.last_run().metrics` and `sundog.explain(df, analyze=True)` count. A metric that a query "
+        "never counted is "
         "absent. Those of level `dev` are shown in reports but not in the short summary.",
         _table(("name", "unit", "over tasks", "level", "meaning"), rows),
     )
@@ -105,7 +107,8 @@ def _metrics() -> str:
 def _fallback_reasons() -> str:
     return _page(
         "Fallback reasons",
-        "Why a query, or a part of one, stayed on Spark: `sundog.last_run().fallback_reasons` and `sundog.explain(df)` give "
+        "Why a query, or a part of one, stayed on Spark: `sundog.last_run().fallback_reasons` and "
+        "`sundog.explain(df)` give "
         "all of them, each with a sentence about the query and the Spark operator it is about. A fallback is never an "
         "error: Spark runs the query as it would without sundog.",
         _table(("code", "meaning"), [(f"`{code.name}`", code.value) for code in Code]),
@@ -126,8 +129,10 @@ def _spark_confs() -> str:
     ]
     return _page(
         "Spark's settings and read options",
-        "Every `spark.sql.*` setting that Spark 4.3 knows, public or internal, with sundog's answer. Values are read as Spark "
-        "reads them: defaults, alternative keys and fallbacks included. A setting that a session has set and that is not "
+        "Every `spark.sql.*` setting that Spark 4.3 knows, public or internal, with sundog's answer. Values are "
+        "read as Spark "
+        "reads them: defaults, alternative keys and fallbacks included. A setting that a session has set and that "
+        "is not "
         "here leaves the query to Spark (`SETTING`), and so does an unknown read option (`READ_OPTION`).",
         "## Obeyed",
         _table(("setting", "what it decides here"), computed),

@@ -1,4 +1,5 @@
-"""A window as the report draws it: its ranges on the axis of the order key, and how far each reaches into its neighbours.
+"""A window as the report draws it: its ranges on the axis of the order key, and how far each reaches into its
+neighbours.
 
 Like `topk_details.py` it works from what is there anyway, the cut points and the sample that they were taken from, when
 a report is written and not before.

@@ -1,4 +1,5 @@
-"""Numbers as people read them. One place, so that the report, the demo and the notebook say the same thing the same way."""
+"""Numbers as people read them. One place, so that the report, the demo and the notebook say the same thing the same
+way."""
 
 from __future__ import annotations
 

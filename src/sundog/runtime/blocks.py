@@ -1,7 +1,7 @@
 """The worker's side of a stage on executors: what a Python worker runs for one partition, and the blocks it speaks in.
 
-A stage knows which partition it computes from its input: the number of its source, or the address on its blocks. Spark's
-own partition id is that of the task, and under a `coalesce` or a union of the user's one task computes several
+A stage knows which partition it computes from its input: the number of its source, or the address on its blocks.
+Spark's own partition id is that of the task, and under a `coalesce` or a union of the user's one task computes several
 partitions, or has a number that counts those of others.
 
 A stage function holds nothing between tasks, so a repeated task simply does its work again. An error of a task (an
@@ -93,7 +93,8 @@ class StageFunction:
 
     def _input(self, batches: Iterable[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         if self.sources is not None:
-            # Read to the end first: Spark throws away a worker that leaves some of its input, and a new one costs a second.
+            # Read to the end first: Spark throws away a worker that leaves some of its input, and a new one costs a
+            # second.
             for index in [index for batch in batches for index in batch.column(0).to_pylist()]:
                 yield from pickle.loads(self.sources[index]).read(context)
         elif self.columns is not None:

@@ -1,7 +1,7 @@
 """Cancelling what runs on the driver's own threads, where there is no Spark job that Spark could cancel.
 
-Spark cancels jobs by what they are marked with: their group, their tags. Work on driver threads has the same marks, those of
-the thread that called the action, and listens to the same requests:
+Spark cancels jobs by what they are marked with: their group, their tags. Work on driver threads has the same marks,
+those of the thread that called the action, and listens to the same requests:
 
     sc.cancelJobGroup("g")            a request is noted (`request_cancel`) and goes on to Spark
       action on another thread        sees a new request, compares it with its own marks, stops its tasks

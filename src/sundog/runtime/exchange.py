@@ -3,8 +3,8 @@
 Spark's shuffle moves rows; a block of a few megabytes as *one* row of (partition id, bytes) makes its per-row cost
 vanish. Measured on 160 MB through `repartitionById` and back into Python on two cores: 2.0 s with blocks of 256 KiB,
 1.6-2.0 s with 1-2 MiB, 1.5 s with 4 MiB, 1.3 s with 16 MiB; producing them alone 0.4-0.5 s. 4 MiB is where the curve
-flattens, and it keeps what a task buffers per target small. `repartition(n, column)` would hash the id and may put every
-block on one task; a Spark without `repartitionById` is given numbers that are hashed into the wanted partitions
+flattens, and it keeps what a task buffers per target small. `repartition(n, column)` would hash the id and may put
+every block on one task; a Spark without `repartitionById` is given numbers that are hashed into the wanted partitions
 (`versions/hash_targets.py`).
 
 A block is an Arrow IPC stream, so it carries its own schema and dictionaries and needs no agreement but the bytes.
@@ -69,9 +69,9 @@ def decode_block(block: pa.Buffer) -> list[pa.RecordBatch]:
 def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """The same numbers in fewer bytes; None where they need all that they have.
 
-    A byte costs some 10 ns on its way through two Python workers and Spark's shuffle; looking at it and casting it, 1 ns.
-    Sums and counts of rows that were not worth grouping, and the doubles that AVG makes of integers, are mostly small.
-    """
+    A byte costs some 10 ns on its way through two Python workers and Spark's shuffle; looking at it and casting it, 1
+    ns. Sums and counts of rows that were not worth grouping, and the doubles that AVG makes of integers, are mostly
+    small."""
     whole = _whole_numbers(column) if pa.types.is_float64(column.type) else column
     if whole is None or not pa.types.is_signed_integer(whole.type):
         return None

@@ -28,7 +28,8 @@ def frame_from_batches(
 
 
 def frame_from_table(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
-    """A table as a DataFrame. The thread's active session stays what it is: pyspark's `createDataFrame` makes it `session`."""
+    """A table as a DataFrame. The thread's active session stays what it is: pyspark's `createDataFrame` makes it
+    `session`."""
     with keeping_active_session(session):
         return spark_version().frame_of_table(session, table, schema)
 
@@ -43,8 +44,8 @@ def named_table(batches: list[pa.RecordBatch], target: pa.Schema) -> pa.Table:
 def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
     """Spark's own Arrow collection, past the interception of actions.
 
-    A KeyboardInterrupt also cancels the job, and pyspark then raises that error over it: it is the interrupt that counts.
-    """
+    A KeyboardInterrupt also cancels the job, and pyspark then raises that error over it: it is the interrupt that
+    counts."""
     try:
         batches: list[pa.RecordBatch] = PandasConversionMixin._collect_as_arrow(frame)
     except Exception as error:

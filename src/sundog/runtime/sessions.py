@@ -20,12 +20,11 @@ _block_sessions: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictiona
 def session_for_blocks(session: SparkSession) -> SparkSession:
     """A session of the same application whose settings suit Arrow blocks, and are nobody else's business.
 
-    One block a batch: Spark would else gather all blocks of a task, in a buffer that doubles as it grows, before it hands
-    over the first (10 M groups: 2.0 s against 1.6 s in the second phase). Partitions are counted for the machine and
-    their sizes known to be alike, so there is nothing for adaptive execution to find out. No checksum of what each task
-    sends, by which Spark notices that a repeated task sent something else: one that is repeated here sends the same groups,
-    though maybe in other blocks (a fifth of the JVM's samples of Java code were in it).
-    """
+    One block a batch: Spark would else gather all blocks of a task, in a buffer that doubles as it grows, before it
+    hands over the first (10 M groups: 2.0 s against 1.6 s in the second phase). Partitions are counted for the machine
+    and their sizes known to be alike, so there is nothing for adaptive execution to find out. No checksum of what each
+    task sends, by which Spark notices that a repeated task sent something else: one that is repeated here sends the
+    same groups, though maybe in other blocks (a fifth of the JVM's samples of Java code were in it)."""
     with _lock:
         if session not in _block_sessions:
             own = session.newSession()
@@ -38,7 +37,8 @@ def session_for_blocks(session: SparkSession) -> SparkSession:
 
 
 def block_session(session: SparkSession) -> SparkSession | None:
-    """The session that blocks of `session` are moved by, if there is one already. One may have several Python objects."""
+    """The session that blocks of `session` are moved by, if there is one already. One may have several Python
+    objects."""
     for known, own in list(_block_sessions.items()):
         if known._jsparkSession.equals(session._jsparkSession):
             return own
@@ -69,7 +69,8 @@ def tagged_for(session: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def keeping_active_session(session: SparkSession) -> Iterator[Any]:
-    """The thread's active session, Python's and the JVM's, is afterwards what it was. Gives the JVM's class of sessions."""
+    """The thread's active session, Python's and the JVM's, is afterwards what it was. Gives the JVM's class of
+    sessions."""
     jvm_sessions = spark_version().session_class(session)
     active, jvm_active = SparkSession._activeSession, jvm_sessions.getActiveSession()
     try:

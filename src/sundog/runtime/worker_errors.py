@@ -7,8 +7,8 @@ error travels inside the text of Spark's own report. That text also quotes the d
 - **Nothing in the text is executed.** An error is a name from a closed table and strings and lists of strings, as JSON.
   Nothing is unpickled, imported or evaluated, and a name that is not in the table is ignored.
 - **Data cannot speak for a worker.** Each run has a random key. It is made on the driver and travels to the workers
-  only inside the pickled stage function; no text, log, plan or `repr` shows it. The worker signs what it sends (HMAC-SHA256).
-  A payload without a valid signature is text like any other.
+  only inside the pickled stage function; no text, log, plan or `repr` shows it. The worker signs what it sends
+  (HMAC-SHA256). A payload without a valid signature is text like any other.
 - **A payload is of one run.** Another run has another key, and the key is forgotten when its run is released. An old
   payload that was logged, stored in a table and read again means nothing.
 """

@@ -1,7 +1,7 @@
 """What differs between the versions of Spark, in one file for each. Nothing else in sundog asks for a version.
 
-`spark_version()` is the version of this process's pyspark. `problem_with(session)` says why sundog leaves a session alone:
-its Spark is none of those below, and a plan that is read by the rules of another version could be read wrongly.
+`spark_version()` is the version of this process's pyspark. `problem_with(session)` says why sundog leaves a session
+alone: its Spark is none of those below, and a plan that is read by the rules of another version could be read wrongly.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def problem_with(session: SparkSession) -> str | None:
     if theirs not in VERSIONS:
         return _unknown("Spark", str(session.version))
     if ours != theirs:
-        return f"pyspark is {pyspark.__version__} and the Spark that it speaks to is {session.version}: sundog needs both of one version."
+        return (
+            f"pyspark is {pyspark.__version__} and the Spark that it speaks to is {session.version}: sundog "
+            f"needs both of one version."
+        )
     return None
 
 
@@ -67,7 +70,8 @@ def _unknown(what: str, version: str) -> str:
 
 
 def installed_version() -> SparkVersion | None:
-    """That of the pyspark that is installed, without importing it; None where there is none or sundog does not know it."""
+    """That of the pyspark that is installed, without importing it; None where there is none or sundog does not know
+    it."""
     try:
         return VERSIONS.get(short_name(metadata.version("pyspark")))
     except metadata.PackageNotFoundError:  # pyspark of a SPARK_HOME has no metadata

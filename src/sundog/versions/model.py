@@ -36,7 +36,8 @@ class ArrowRequest:
 
 @dataclass(frozen=True)
 class ConnectClasses:
-    """Classes of a Spark Connect server in the JVM: they turn a relation of a client into a logical plan of Catalyst's."""
+    """Classes of a Spark Connect server in the JVM: they turn a relation of a client into a logical plan of
+    Catalyst's."""
 
     service: str = "org.apache.spark.sql.connect.service.SparkConnectService$"
     session_key: str = "org.apache.spark.sql.connect.service.SessionKey"

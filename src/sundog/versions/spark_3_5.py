@@ -1,9 +1,8 @@
 """Spark 3.5: what differs from 4.0.
 
-A DataFrame is one class, of classic sessions only. Its rows cannot be made of an Arrow table in public, so they go the way
-that rows of pandas go. Types are read from Parquet as they are stored. Letters change their case by Java's rules. Scala is
-2.12.
-"""
+A DataFrame is one class, of classic sessions only. Its rows cannot be made of an Arrow table in public, so they go the
+way that rows of pandas go. Types are read from Parquet as they are stored. Letters change their case by Java's rules.
+Scala is 2.12."""
 
 from __future__ import annotations
 

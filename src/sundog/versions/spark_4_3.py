@@ -45,7 +45,8 @@ class Spark43:
         "ARITHMETIC_OVERFLOW": ("22003", f"<message>.<alternative> {_BYPASS}."),
         "BINARY_ARITHMETIC_OVERFLOW": (
             "22003",
-            "<value1> <symbol> <value2> caused overflow. Use <functionName> to ignore overflow problem and return NULL.",
+            "<value1> <symbol> <value2> caused overflow. Use <functionName> to ignore overflow problem and return "
+            "NULL.",
         ),
         "CAST_INVALID_INPUT": (
             "22018",
@@ -90,7 +91,8 @@ class Spark43:
         ("evalContext", "org.apache.spark.sql.catalyst.expressions.NumericEvalContext"),
         ("evalMode", "scala.Enumeration$Value"),
     )
-    """Methods, each with the class of its result, that lead from an arithmetic expression or a sum to ANSI, LEGACY or TRY."""
+    """Methods, each with the class of its result, that lead from an arithmetic expression or a sum to ANSI, LEGACY or
+    TRY."""
 
     def exception(
         self,
@@ -115,7 +117,7 @@ class Spark43:
         """What the JVM throws for a cancelled job."""
         return jvm.org.apache.spark.errors.SparkCoreErrors.sparkJobCancelled(job, reason, None)
 
-    # --- Scala's collections --------------------------------------------------------------------------------------------
+    # --- Scala's collections ------------------------------------------------------------------------------------------
 
     as_java_list: ClassVar[tuple[str, str]] = ("scala.jdk.javaapi.CollectionConverters", "asJava")
     """Class and method that turn a Scala sequence into a Java list."""
@@ -134,7 +136,8 @@ class Spark43:
     """Whether a writer of the JVM's gives out the command that it would run."""
 
     has_session_tags: ClassVar[bool] = True
-    """Whether jobs carry tags of their session, by which `interruptAll` and `interruptTag` of a classic session find them."""
+    """Whether jobs carry tags of their session, by which `interruptAll` and `interruptTag` of a classic session find
+    them."""
 
     def frame_class(self) -> type[DataFrame]:
         """The class whose methods are the actions of a classic session."""

@@ -1,8 +1,7 @@
 """Which Spark, Python and Java were tested together: what `tests/versions` wrote down after it had passed there.
 
-`tested_<version>.json` beside this file holds one entry for each environment. The doctor and `docs/compatibility.md` show
-them; `make test-sparks RECORD=1` adds the environments that it runs in.
-"""
+`tested_<version>.json` beside this file holds one entry for each environment. The doctor and `docs/compatibility.md`
+show them; `make test-sparks RECORD=1` adds the environments that it runs in."""
 
 from __future__ import annotations
 
@@ -16,7 +15,8 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment in which the tests of `tests/versions` passed. Python and Java by their first numbers: 3.11, 17."""
+    """One environment in which the tests of `tests/versions` passed. Python and Java by their first numbers: 3.11,
+    17."""
 
     spark: str
     python: str

@@ -1,4 +1,5 @@
-"""`python -m tests.fuzz.files SECONDS [SEED]`: damage files until the time is up, and say what the reader did not survive."""
+"""`python -m tests.fuzz.files SECONDS [SEED]`: damage files until the time is up, and say what the reader did not
+survive."""
 
 from __future__ import annotations
 

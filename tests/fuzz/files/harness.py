@@ -1,4 +1,5 @@
-"""Everything that the reader does with a file, done to one file: only problems that name the file may come out of it."""
+"""Everything that the reader does with a file, done to one file: only problems that name the file may come out of
+it."""
 
 from __future__ import annotations
 

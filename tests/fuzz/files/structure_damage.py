@@ -1,7 +1,7 @@
 """Damage that knows the format: a file is taken apart, one thing in it is made wrong, and it is put together again.
 
-What is put together is sound but for that thing: offsets and sizes follow, pages are compressed again. So the damage is not
-found by the first check that looks at lengths, but reaches the code that it is meant for. There are no checksums.
+What is put together is sound but for that thing: offsets and sizes follow, pages are compressed again. So the damage is
+not found by the first check that looks at lengths, but reaches the code that it is meant for. There are no checksums.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _INTEGERS = (BYTE, I16, I32, I64)
 
 @dataclass
 class Page:
-    """A page: its header, and its bytes without compression (levels of the second version apart, as they are stored)."""
+    """A page: its header, and its bytes without compression (levels of the second version apart, as they are
+    stored)."""
 
     header: Struct
     levels: bytes

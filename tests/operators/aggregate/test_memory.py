@@ -103,7 +103,8 @@ def test_reduction_that_sets_in_late_is_noticed() -> None:
 
 
 def test_tasks_tell_each_other_that_grouping_does_not_reduce() -> None:
-    """The second task gives up after an eighth of the first one's probe; the third one sees that its own rows do reduce."""
+    """The second task gives up after an eighth of the first one's probe; the third one sees that its own rows do
+    reduce."""
     distinct = list(distinct_batches(100_000, 50_000))
     few = pa.RecordBatch.from_arrays([pa.array(np.arange(50_000) % 10)] * 2, names=["k", "x"])
     _, alone = run_phases([KEY], [COUNT], [distinct], Setup(probe_rows=16_000))

@@ -205,7 +205,8 @@ def test_functions_of_any_type(data: st.DataObject, setup: Setup) -> None:
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), setup=setups)
 def test_first_and_last(data: st.DataObject, setup: Setup) -> None:
-    """In one task the order of rows is that of the input, so that even these have one answer; grouped by batch or not."""
+    """In one task the order of rows is that of the input, so that even these have one answer; grouped by batch or
+    not."""
     dtype = data.draw(st.sampled_from(ALL_TYPES))
     schema = pa.schema([("k0", pa.int8()), ("x", dtype), ("picked", pa.int8())])
     batch = data.draw(record_batches(schema, max_size=40))

@@ -1,4 +1,5 @@
-"""Spark is the oracle: the same SQL on the same rows, through Catalyst's plan and the phases, against Spark's answer."""
+"""Spark is the oracle: the same SQL on the same rows, through Catalyst's plan and the phases, against Spark's
+answer."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ GROUPED = [
     "SELECT grp, sum(dec), avg(dec), sum(wide), avg(wide), max(dec), min(wide) FROM events GROUP BY grp",
     "SELECT grp, var_pop(num), var_samp(num), stddev(num), stddev_pop(num), var_pop(big), var_pop(d) "
     "FROM events GROUP BY grp",
-    "SELECT grp, covar_pop(num, small), covar_samp(num, small), corr(num, small), corr(num, big) FROM events GROUP BY grp",
+    "SELECT grp, covar_pop(num, small), covar_samp(num, small), corr(num, small), corr(num, big) FROM events GROUP "
+    "BY grp",
     "SELECT grp, bit_and(num), bit_or(tiny), bit_xor(big), bool_and(flag), bool_or(flag), count_if(flag) "
     "FROM events GROUP BY grp",
     "SELECT grp, sum(num) FILTER (WHERE num > 0), count(*) FILTER (WHERE s = 'a'), max(s) FILTER (WHERE flag) "
@@ -63,7 +65,8 @@ GROUPED = [
     "SELECT count(*) FROM events GROUP BY 'x'",
 ]
 GLOBAL = [
-    "SELECT count(*), count(s), count(s, num), sum(num), avg(d), min(s), max(s), var_samp(num), corr(num, small) FROM events",
+    "SELECT count(*), count(s), count(s, num), sum(num), avg(d), min(s), max(s), var_samp(num), corr(num, small) "
+    "FROM events",
     "SELECT count(DISTINCT num), sum(big), avg(DISTINCT num) FROM events",
     "SELECT sum(dec), avg(dec), sum(wide), avg(wide), bit_xor(num), bool_and(flag) FROM events",
 ]

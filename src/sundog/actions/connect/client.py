@@ -1,13 +1,15 @@
 """The actions of a Spark Connect session whose server is in this process's JVM (`session.py`).
 
-Every action of a Connect DataFrame ends in one of two methods of its client, which send a request and give back what the
-server answers: a schema, Arrow batches, metrics. They are replaced, once, by methods that ask whether this client is enabled:
+Every action of a Connect DataFrame ends in one of two methods of its client, which send a request and give back what
+the server answers: a schema, Arrow batches, metrics. They are replaced, once, by methods that ask whether this client
+is enabled:
 
     collect, toPandas, toArrow, count, take, show, foreach, …  -> _execute_and_fetch      a table
     toLocalIterator                                            -> to_table_as_iterator    a table in pieces
 
-What is above them stays Connect's own: which Python types rows have, how pandas gets its zones. The life of an action is that
-of a classic session's (`lifecycle.py`), on the classic DataFrame that the server's planner makes of the request:
+What is above them stays Connect's own: which Python types rows have, how pandas gets its zones. The life of an action
+is that of a classic session's (`lifecycle.py`), on the classic DataFrame that the server's planner makes of the
+request:
 
     whole query     sundog's table, in the types in which the server would have sent it
     part of it      the DataFrame with our parts in it is lent to the server, and the client asks for its rows
@@ -55,7 +57,7 @@ _enabled: dict[str, NearSession] = {}  # by session id
 _running: dict[str, tuple[str, frozenset[str]]] = {}  # operation -> its session, and the tags of the client's thread
 
 
-# --- on and off --------------------------------------------------------------------------------------------------------
+# --- on and off -------------------------------------------------------------------------------------------------------
 
 
 def enable_connect(session: Any) -> None:
@@ -96,7 +98,7 @@ def _is_ours(client: Any) -> bool:
     return not is_inside() and client._session_id in _enabled and not client.is_closed
 
 
-# --- actions -----------------------------------------------------------------------------------------------------------
+# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 def _fetching(original: Original) -> Original:
@@ -271,7 +273,7 @@ def _explaining(original: Original) -> Original:
     return explain
 
 
-# --- interrupts and errors ---------------------------------------------------------------------------------------------
+# --- interrupts and errors --------------------------------------------------------------------------------------------
 
 
 def _tag_of(operation: str) -> str:
@@ -290,7 +292,8 @@ def _tagged(context: SparkContext, tag: str) -> Iterator[None]:
 
 
 def _interrupting(means: Callable[[str, frozenset[str], str], bool]) -> Callable[[Original], Original]:
-    """A method of the client that interrupts operations: also those that the server does not know, since sundog runs them."""
+    """A method of the client that interrupts operations: also those that the server does not know, since sundog runs
+    them."""
 
     def wrapped(original: Original) -> Original:
         @functools.wraps(original)

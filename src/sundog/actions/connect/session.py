@@ -1,16 +1,18 @@
 """A session of Spark Connect whose server runs in this process's JVM, and the classic session behind it.
 
-`SparkSession.builder.remote("local[*]")` starts a JVM through py4j and a Connect server in it. The client speaks to that
-server by gRPC as to any other; but py4j reaches the same JVM, and in it the session that the server keeps for the client:
+`SparkSession.builder.remote("local[*]")` starts a JVM through py4j and a Connect server in it. The client speaks to
+that server by gRPC as to any other; but py4j reaches the same JVM, and in it the session that the server keeps for the
+client:
 
     client --gRPC--> server: SessionHolder(user, session id) -> session of the JVM
     py4j  -------------------------------------------------------^  the same: its views, functions, settings
 
-So a relation (a client's plan, in protobuf) is turned into Catalyst's plan by the server's own planner, and is from there
-on a DataFrame of a classic session. A server in another process has no py4j: `near_session` raises, and says why.
+So a relation (a client's plan, in protobuf) is turned into Catalyst's plan by the server's own planner, and is from
+there on a DataFrame of a classic session. A server in another process has no py4j: `near_session` raises, and says why.
 
-In such a process pyspark's shared functions (`expr`, `pandas_udf`) make objects of Connect, for which they ask `is_remote`.
-What sundog does on the classic session happens `as_classic`: on this thread, and only meanwhile, the answer is no.
+In such a process pyspark's shared functions (`expr`, `pandas_udf`) make objects of Connect, for which they ask
+`is_remote`. What sundog does on the classic session happens `as_classic`: on this thread, and only meanwhile, the
+answer is no.
 
 grpcio, protobuf and py4j are imported where they are used: a process without them must be able to import this.
 """

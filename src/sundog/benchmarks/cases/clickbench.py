@@ -1,7 +1,7 @@
 """The 43 queries of ClickBench over `hits`, numbered from 0 as published.
 
-Written in SQL that Spark, DuckDB, DataFusion and Sail all read; only the regular expression of q28 differs. The threshold of
-100,000 rows in q27 and q28 is the published one for 100 million rows and selects little on a small table.
+Written in SQL that Spark, DuckDB, DataFusion and Sail all read; only the regular expression of q28 differs. The
+threshold of 100,000 rows in q27 and q28 is the published one for 100 million rows and selects little on a small table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _QUERIES: list[tuple[str, Check]] = [
     ("select count(distinct SearchPhrase) as c from hits", SameRows()),
     ("select min(EventDate) as a, max(EventDate) as b from hits", SameRows()),
     (
-        "select AdvEngineID, count(*) as c from hits where AdvEngineID <> 0 group by AdvEngineID order by count(*) desc",
+        "select AdvEngineID, count(*) as c from hits where AdvEngineID <> 0 group by AdvEngineID order by count(*) "
+        "desc",
         SameRows(),
     ),
     (

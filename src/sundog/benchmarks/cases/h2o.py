@@ -1,9 +1,8 @@
 """The db-benchmark (H2O): ten group-by questions over `x` and twelve window questions over `large`.
 
-Group-by q10 has as many groups as rows and the window questions as many results as rows: their main form is rolled up into
-one row (`cases/model.py` says why). The window questions as published are `…-rows`. Keys of ORDER BY in the window questions
-are unique or their ties do not show, so all engines must agree.
-"""
+Group-by q10 has as many groups as rows and the window questions as many results as rows: their main form is rolled up
+into one row (`cases/model.py` says why). The window questions as published are `…-rows`. Keys of ORDER BY in the window
+questions are unique or their ties do not show, so all engines must agree."""
 
 from __future__ import annotations
 
@@ -23,7 +22,8 @@ _GROUP_BY: dict[str, str] = {
     "as order_v3 from x where v3 is not null) t where order_v3 <= 2",
     "q9": "select id2, id4, power(corr(v1, v2), 2) as r2 from x group by id2, id4",
     "q10": rolled_up(
-        "select id1, id2, id3, id4, id5, id6, sum(v3) as v3, count(*) as c from x group by id1, id2, id3, id4, id5, id6",
+        "select id1, id2, id3, id4, id5, id6, sum(v3) as v3, count(*) as c from x group by id1, id2, id3, id4, "
+        "id5, id6",
         "v3",
         "c",
     ),

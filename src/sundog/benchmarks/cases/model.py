@@ -1,7 +1,7 @@
 """One case: the query in Spark's words, in another engine's words where they differ, and what "the same answer" means.
 
-Two correct engines may differ: which of several rows tied at a LIMIT comes back is nobody's promise, and the last bits of a
-sum of doubles depend on the order of adding. A case's check asks for exactly what SQL promises and no more.
+Two correct engines may differ: which of several rows tied at a LIMIT comes back is nobody's promise, and the last bits
+of a sum of doubles depend on the order of adding. A case's check asks for exactly what SQL promises and no more.
 
 Results of millions of rows are a trap: the time to carry them into Python can hide the time to compute them, and each
 engine carries them differently. So the main form of such a query is wrapped in an aggregate that needs every value

@@ -4,9 +4,8 @@ A stream generator (NumPy's) gives row 7 million only to whoever drew the rows b
 (seed, table, column, row number), so a chunk can be made anywhere, in any order, by pyarrow threads or Spark tasks, and
 is the same chunk. The hash is the SplitMix64 finaliser over a Weyl sequence: a few array operations per column.
 
-Skew is a power law: `rank = domain * u ** exponent`. Since the expected number of rows of a rank depends only on
-rows / domain, the share of distinct values is the same at every size, which is what lets a small table stand for a large
-one.
+Skew is a power law: `rank = domain * u ** exponent`. Since the expected number of rows of a rank depends only on rows /
+domain, the share of distinct values is the same at every size, which is what lets a small table stand for a large one.
 """
 
 from __future__ import annotations

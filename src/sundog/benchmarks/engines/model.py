@@ -14,7 +14,8 @@ from sundog.benchmarks.cases.model import Case
 
 @dataclass(frozen=True)
 class Answer:
-    """What one execution gave. `table` is None where the rows were thrown away; `facts` is what sundog said of its run."""
+    """What one execution gave. `table` is None where the rows were thrown away; `facts` is what sundog said of its
+    run."""
 
     table: pa.Table | None = None
     rows: int | None = None

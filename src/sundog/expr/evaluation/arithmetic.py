@@ -1,8 +1,8 @@
 """`+ - * / div %`, minus and abs over integers and floats, with Java's results and Spark's errors.
 
 Integers are computed as Java does, wrapping around; where the mode asks for it, the rows whose exact result does not
-fit are found and become an error (ANSI) or NULL (TRY). Floats follow IEEE and never overflow, but division by zero is an
-error or NULL for them too. An operand is a column or a constant (an array of one element that numpy broadcasts).
+fit are found and become an error (ANSI) or NULL (TRY). Floats follow IEEE and never overflow, but division by zero is
+an error or NULL for them too. An operand is a column or a constant (an array of one element that numpy broadcasts).
 
 Only rows where both sides have a value count: whatever lies behind a NULL can neither raise nor overflow.
 """

@@ -1,7 +1,7 @@
 """The casts that are exactly Spark's, and no others.
 
-`EXACT_CASTS` below is the whole list: the front end declines every cast that is not in it. Left out on purpose are those
-whose result depends on how a JVM prints or parses floating-point numbers (double to string or decimal, string to
+`EXACT_CASTS` below is the whole list: the front end declines every cast that is not in it. Left out on purpose are
+those whose result depends on how a JVM prints or parses floating-point numbers (double to string or decimal, string to
 double), which changed between Java releases.
 
 What a value outside of the target does is the mode's business: ANSI raises, TRY gives NULL, LEGACY does what Java's
@@ -209,7 +209,8 @@ def _plain_to_string(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: 
 
 
 def _decimal_to_string(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """Plain digits under ANSI and in try_cast; else as BigDecimal.toString, whose rule for exponents is also Python's."""
+    """Plain digits under ANSI and in try_cast; else as BigDecimal.toString, whose rule for exponents is also
+    Python's."""
     numbers = Unscaled.of(array)
     plain = mode is not EvalMode.LEGACY
     decimals = (as_decimal(int(value), numbers.scale) for value in numbers.values)

@@ -65,7 +65,8 @@ def truncate(unit: str, array: pa.Array, zone: Zone | None) -> pa.Array:
 
 
 def _near_the_ends(values: npt.NDArray[Any], valid: Bools | None, dtype: pa.DataType) -> bool:
-    """Whether the start of a unit may lie outside of the type: there Spark raises, or wraps around, as its code happens to."""
+    """Whether the start of a unit may lie outside of the type: there Spark raises, or wraps around, as its code happens
+    to."""
     limits = np.iinfo(values.dtype)
     margin = _LONGEST_UNIT_DAYS * (1 if pa.types.is_date32(dtype) else DAY)
     near = (values < limits.min + margin) | (values > limits.max - margin)

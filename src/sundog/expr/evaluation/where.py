@@ -1,10 +1,10 @@
 """The rows that a WHERE keeps, tested in the order in which Spark's generated code tests them.
 
-`WHERE 1 / x > 0 AND n > 10` is `isnotnull(n) AND (1 / x) > 0 AND n > 10` to Catalyst. FilterExec does not go through that from left to
-right. It takes the conjuncts other than IS NOT NULL one after the other, makes the checks for NULL of the columns that a
-conjunct reads just before it, and the checks that are left over last. A row that fails one is out; a conjunct that is
-NULL fails. So 1 / x is divided also where n is NULL. What cannot raise may be tested in any order, and is, all at once.
-"""
+`WHERE 1 / x > 0 AND n > 10` is `isnotnull(n) AND (1 / x) > 0 AND n > 10` to Catalyst. FilterExec does not go through
+that from left to right. It takes the conjuncts other than IS NOT NULL one after the other, makes the checks for NULL of
+the columns that a conjunct reads just before it, and the checks that are left over last. A row that fails one is out; a
+conjunct that is NULL fails. So 1 / x is divided also where n is NULL. What cannot raise may be tested in any order, and
+is, all at once."""
 
 from __future__ import annotations
 

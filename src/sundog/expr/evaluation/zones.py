@@ -2,13 +2,12 @@
 
 `year(ts)` in Europe/Berlin depends on when Berlin changed its clocks, and the JVM carries its own copy of that history:
 Python's zoneinfo, pyarrow's and the operating system's differ from it before 1970 and after each new law. So the front
-end asks the JVM for the rules (`front/expressions/time_zones.py`), the table travels inside the expression to wherever it is
-evaluated, and nothing here knows a zone by name.
+end asks the JVM for the rules (`front/expressions/time_zones.py`), the table travels inside the expression to wherever
+it is evaluated, and nothing here knows a zone by name.
 
-Times are whole seconds in int64, so that no shift can overflow: of an *instant*, since the epoch in UTC, or *local*, the
-same count on a wall clock. Rules without end repeat every 400 years, after which weekdays and leap years are the same
-again; so the table holds one such cycle and later times are mapped into it.
-"""
+Times are whole seconds in int64, so that no shift can overflow: of an *instant*, since the epoch in UTC, or *local*,
+the same count on a wall clock. Rules without end repeat every 400 years, after which weekdays and leap years are the
+same again; so the table holds one such cycle and later times are mapped into it."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from sundog.types import arrow_type, spark_name
 class Scope:
     """What an expression may refer to: columns by internal name, and what the session decides.
 
-    `zones` holds the JVM's rules of time zones by name (`time_zones.java_zone`); those of fixed offset need not be there.
-    """
+    `zones` holds the JVM's rules of time zones by name (`time_zones.java_zone`); those of fixed offset need not be
+    there."""
 
     columns: Mapping[str, pa.DataType]
     zone: str = "UTC"

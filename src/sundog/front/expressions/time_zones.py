@@ -1,8 +1,8 @@
 """The JVM's rules of a time zone, read once per zone and process.
 
-Three calls bring the whole history: java.time prints its transitions and its rules for the future as text, and that text
-is parsed here into a `Zone`, which computes without the JVM. See `sundog.expr.evaluation.zones` for why no other source will do.
-"""
+Three calls bring the whole history: java.time prints its transitions and its rules for the future as text, and that
+text is parsed here into a `Zone`, which computes without the JVM. See `sundog.expr.evaluation.zones` for why no other
+source will do."""
 
 from __future__ import annotations
 

@@ -14,10 +14,9 @@ One call, whatever the size of the plan: a function made of method handles goes 
 
     plan.map(node => node.expressions.map(tree => tree.map(expression => [class, detail])))
 
-and Jackson writes the result. Expressions stand in the order of the JSON, both in pre-order. Their classes say so: where
-they do not match, as with a node that holds expressions the JSON does not show, that node's expressions are left
-incomplete, and whoever needs what is missing declines.
-"""
+and Jackson writes the result. Expressions stand in the order of the JSON, both in pre-order. Their classes say so:
+where they do not match, as with a node that holds expressions the JSON does not show, that node's expressions are left
+incomplete, and whoever needs what is missing declines."""
 
 from __future__ import annotations
 
@@ -134,7 +133,8 @@ def _both(made: Methods, first: Any, second: Any) -> Any:
 
 
 def _internal_value(made: Methods) -> Any:
-    """Catalyst's internal value -> what Jackson writes exactly: bytes in base64, floats as their bits, decimals as text.
+    """Catalyst's internal value -> what Jackson writes exactly: bytes in base64, floats as their bits, decimals as
+    text.
 
     Of a value of any other class only the class is written: nothing here computes with it.
     """

@@ -1,9 +1,8 @@
 """Functions made of the JVM's own methods, so that what they pass from one to the next never comes over to Python.
 
-A py4j call takes 0.1 to 0.3 ms, so a listing of a thousand files read getter by getter would take a second. Method handles
-are composed once (`lookup -> chain -> function`) and then run over a whole collection in one call; only the JSON of the
-result is sent, in pieces (see `large_text.py` for why in pieces).
-"""
+A py4j call takes 0.1 to 0.3 ms, so a listing of a thousand files read getter by getter would take a second. Method
+handles are composed once (`lookup -> chain -> function`) and then run over a whole collection in one call; only the
+JSON of the result is sent, in pieces (see `large_text.py` for why in pieces)."""
 
 from __future__ import annotations
 
@@ -79,7 +78,8 @@ class Methods:
         return self.static(converters, method, "java.util.Set", "scala.collection.Set")
 
     def mapped(self, collection_of: Any, function: Any, as_java: Any = None) -> Any:
-        """From an object to a stream: `function` of each element of the Scala sequence that `collection_of` gets from it.
+        """From an object to a stream: `function` of each element of the Scala sequence that `collection_of` gets from
+        it.
 
         `as_java` makes a Java collection of it where it is something else than a sequence.
         """

@@ -24,7 +24,8 @@ class UnreadableValue(ValueError):
 
 
 def decode_row(row: bytes, dtypes: Sequence[pa.DataType | None]) -> tuple[Any, ...]:
-    """The fields of an UnsafeRow; a field whose type is None (not one of ours) must be NULL or raises UnreadableValue."""
+    """The fields of an UnsafeRow; a field whose type is None (not one of ours) must be NULL or raises
+    UnreadableValue."""
     bitset = (len(dtypes) + 63) // 64 * _WORD
     values = []
     for index, dtype in enumerate(dtypes):

@@ -1,4 +1,5 @@
-"""Objects of the JVM that are looked up once. A call through py4j takes 0.1 to 0.3 ms, and `jvm.java.util.Map` is three."""
+"""Objects of the JVM that are looked up once. A call through py4j takes 0.1 to 0.3 ms, and `jvm.java.util.Map` is
+three."""
 
 from __future__ import annotations
 

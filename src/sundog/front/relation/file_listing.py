@@ -1,8 +1,8 @@
 """Spark's own list of the files of a scan: what `FileIndex.listFiles` gives the plan that Spark would run.
 
-Which names are hidden, which folders are partitions, which options filter paths or times, which statuses are cached: all
-that is decided by the index that the relation holds, after the partition filters of the query. Nothing is listed or left
-out here. The whole listing comes over as JSON:
+Which names are hidden, which folders are partitions, which options filter paths or times, which statuses are cached:
+all that is decided by the index that the relation holds, after the partition filters of the query. Nothing is listed or
+left out here. The whole listing comes over as JSON:
 
     [[[uri, length, modification time], ...], ...]        the files of each folder
     [base64 of an UnsafeRow, ...]                         its partition values, if the table has partitions

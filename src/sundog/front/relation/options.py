@@ -83,7 +83,8 @@ def _one_of(option: str, value: str, values: tuple[str, ...]) -> str:
 
 
 def filesystem_settings(files: tuple[DataFile, ...], hadoop: Any, session: Any) -> tuple[tuple[str, str], ...]:
-    """How to open files that are not local, from Hadoop's settings as this scan has them; declines what is not understood."""
+    """How to open files that are not local, from Hadoop's settings as this scan has them; declines what is not
+    understood."""
     remote = [file.path for file in files if not is_local(file.path)]
     if not remote:
         return ()

@@ -1,13 +1,13 @@
 """A file relation of Spark's plan -> the list of Parquet files, their columns and what may change their meaning.
 
-Everything comes from the objects that Spark's own scan would use: the files from the relation's index (`file_listing.py`),
-after the partition filters of the plan (V1) or of the scan (V2, where the plan has them no more); partition values and
-defaults as the exact internal values; metadata of columns from the relation's schema, since the plan's JSON has none.
+Everything comes from the objects that Spark's own scan would use: the files from the relation's index
+(`file_listing.py`), after the partition filters of the plan (V1) or of the scan (V2, where the plan has them no more);
+partition values and defaults as the exact internal values; metadata of columns from the relation's schema, since the
+plan's JSON has none.
 
-Sizes of local files are those of now, not of the listing: a file that was rewritten since must not be answered from an old
-footer. Spark reads the row groups whose middle lies within the size that it listed, so a file that has become larger is
-left to Spark, and so is one that is empty now.
-"""
+Sizes of local files are those of now, not of the listing: a file that was rewritten since must not be answered from an
+old footer. Spark reads the row groups whose middle lies within the size that it listed, so a file that has become
+larger is left to Spark, and so is one that is empty now."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Every `spark.sql.*` setting and read option of Spark, with our answer: computed here, irrelevant because, or declined.
+"""Every `spark.sql.*` setting and read option of Spark, with our answer: computed here, irrelevant because, or
+declined.
 
-A setting that changes what a scan, a cast, a sort, a window or an aggregate means must not be overlooked. So the table is
-complete: a test asks the running Spark for all settings that it knows, public and internal, and fails when one has no
-answer here or an answer is about none. What a session has *set* and the table does not know is declined.
+A setting that changes what a scan, a cast, a sort, a window or an aggregate means must not be overlooked. So the table
+is complete: a test asks the running Spark for all settings that it knows, public and internal, and fails when one has
+no answer here or an answer is about none. What a session has *set* and the table does not know is declined.
 
-Most settings need no look at a query: Catalyst's optimised plan is read after the analyser and the optimiser have obeyed
-them, and expressions carry what they were made with (evaluation mode, zone, result type). What is left is read by Spark's
-scan and its operators when they run; those settings are in `COMPUTED` and `DECLINES`, and their effective values are read
-at each action (`session_conf.py`). `docs/reference/spark-confs.md` is generated from here.
+Most settings need no look at a query: Catalyst's optimised plan is read after the analyser and the optimiser have
+obeyed them, and expressions carry what they were made with (evaluation mode, zone, result type). What is left is read
+by Spark's scan and its operators when they run; those settings are in `COMPUTED` and `DECLINES`, and their effective
+values are read at each action (`session_conf.py`). `docs/reference/spark-confs.md` is generated from here.
 
 The table is that of Spark 4.3. A key that only another version has gets an entry in `ONLY_IN`.
 """
@@ -108,7 +109,8 @@ IRRELEVANT: dict[Why, str] = {
     """,
     Why.TYPES: """
         geospatial.* udt.* variant.* collation.allowInMapKeys collation.objectLevel.enabled
-        collation.schemaLevel.enabled collation.trim.enabled legacy.interval.enabled legacy.parquet.returnNullStructIfAllFieldsMissing
+        collation.schemaLevel.enabled collation.trim.enabled legacy.interval.enabled
+        legacy.parquet.returnNullStructIfAllFieldsMissing
         parquet.enableNestedColumnVectorizedReader parquet.ignoreVariantAnnotation
         parquet.reader.respectUnknownTypeAnnotation.enabled timeType.enabled timestampNanosTypes.enabled
         types.framework.enabled
@@ -234,16 +236,22 @@ COMPUTED: dict[str, str] = {
     "codegen.wholeStage": "without it a WHERE is tested in another order, and one that can raise stays on Spark",
     "decimalOperations.allowPrecisionLoss": "each expression carries the type of its result",
     "execution.pyspark.binaryAsBytes": "Python type of binary columns in rows",
-    "files.ignoreCorruptFiles": "the rows before the damage count, and which these are only Spark's reader knows: stays on Spark",
+    "files.ignoreCorruptFiles": (
+        "the rows before the damage count, and which these are only Spark's reader knows: stays on Spark"
+    ),
     "files.ignoreMissingFiles": "a file that is gone is skipped",
     "icu.caseMappings.enabled": "upper and lower",
     "legacy.statisticalAggregate": "each function carries it; one that is to give NaN stays on Spark",
     "parquet.aggregatePushdown": "an aggregate that Spark answers from footers stays on Spark",
-    "parquet.datetimeRebaseModeInRead": "dates and times of the hybrid calendar; values that would be rebased stay on Spark",
+    "parquet.datetimeRebaseModeInRead": (
+        "dates and times of the hybrid calendar; values that would be rebased stay on Spark"
+    ),
     "parquet.int96RebaseModeInRead": "the same for INT96",
     "parquet.int96TimestampConversion": "INT96 of other writers than Spark stays on Spark under it",
     "session.timeZone": "casts and functions of times",
-    "window.segmentTree.enabled": "frames of doubles are added in another order; under floatingPoint=spark they stay on Spark",
+    "window.segmentTree.enabled": (
+        "frames of doubles are added in another order; under floatingPoint=spark they stay on Spark"
+    ),
 }
 """Settings whose every value sundog obeys, and where."""
 
@@ -263,7 +271,8 @@ KNOWN_EXTENSIONS = (
     "org.apache.sedona.sql.SedonaSqlExtensions",
     "org.apache.sedona.viz.sql.SedonaVizExtensions",
 )
-"""They add syntax, rules of the analyser and the optimiser, and relations of their own, which are not taken for Parquet files."""
+"""They add syntax, rules of the analyser and the optimiser, and relations of their own, which are not taken for Parquet
+files."""
 
 DECLINES: dict[str, Only] = {
     "execution.arrow.pyspark.validateSchema.enabled": Only(
@@ -321,7 +330,8 @@ READ_OPTIONS: dict[str, str] = {
     "multiline": Why.FORMATS.value,
     "encoding": Why.FORMATS.value,
 }
-"""Read options by lower-case name. One that begins with `fs.`, `dfs.` or `parquet.` is a Hadoop setting; any other declines."""
+"""Read options by lower-case name. One that begins with `fs.`, `dfs.` or `parquet.` is a Hadoop setting; any other
+declines."""
 
 HADOOP_OPTION_PREFIXES = ("fs.", "dfs.", "parquet.")
 
@@ -358,7 +368,8 @@ PARQUET_SETTINGS: dict[str, Only | Why] = {
     "validation": Why.WRITING,
     "writer.*": Why.WRITING,
 }
-"""Hadoop settings under `parquet.`, as the scan would have them (session, reader options, `spark.hadoop.`); others decline."""
+"""Hadoop settings under `parquet.`, as the scan would have them (session, reader options, `spark.hadoop.`); others
+decline."""
 
 LOCAL_FILE_SYSTEMS = (
     "",

@@ -1,9 +1,8 @@
 """The settings of a session that a query is planned by, as Spark itself would read them.
 
-`SQLConf.getConfString` knows defaults, alternative keys and fallbacks; asking which keys are *set* would not. All values
-come in one call: one call for each key took 3 ms together. Which keys there are, and what each means here, is in
-`conf_table.py`.
-"""
+`SQLConf.getConfString` knows defaults, alternative keys and fallbacks; asking which keys are *set* would not. All
+values come in one call: one call for each key took 3 ms together. Which keys there are, and what each means here, is in
+`conf_table.py`."""
 
 from __future__ import annotations
 
@@ -81,7 +80,8 @@ class SessionConf:
         return self.options.get(key, default)
 
     def text(self, key: str) -> str:
-        """The value that Spark would use for one of its own keys; empty where it has none, or this Spark has no such key."""
+        """The value that Spark would use for one of its own keys; empty where it has none, or this Spark has no such
+        key."""
         if key not in _WATCHED:
             raise InternalError(f"{key} is not among the settings that are read")
         return self.effective.get(key) or ""

@@ -5,13 +5,13 @@
         Project    [key0 AS g, sum / count AS r]
         Aggregate  keys=[grp + 1 AS key0], aggregates=[sum(a), count(*)]
 
-An output expression may mix keys, aggregates and arithmetic. Each aggregate in it is replaced by an attribute of its own,
-what is left is translated as any expression, and then every part that equals a key is replaced by that key. Whatever
-still reads another column was no legal query, or one of a form that is not known here.
+An output expression may mix keys, aggregates and arithmetic. Each aggregate in it is replaced by an attribute of its
+own, what is left is translated as any expression, and then every part that equals a key is replaced by that key.
+Whatever still reads another column was no legal query, or one of a form that is not known here.
 
-DISTINCT over one list of arguments is part of the calls. Over several lists, or with FILTER, Catalyst has turned it into
-an Expand below, as it does with ROLLUP, CUBE and GROUPING SETS; bool_and and bool_or are min and max, count_if is a count.
-"""
+DISTINCT over one list of arguments is part of the calls. Over several lists, or with FILTER, Catalyst has turned it
+into an Expand below, as it does with ROLLUP, CUBE and GROUPING SETS; bool_and and bool_or are min and max, count_if is
+a count."""
 
 from __future__ import annotations
 
@@ -126,7 +126,8 @@ class _Reader:
             return Literal(None, pa.null())
 
     def _without_aggregates(self, tree: Node) -> Node:
-        """The tree with an attribute for each aggregate. An aggregate that is an output as it is takes the output's name."""
+        """The tree with an attribute for each aggregate. An aggregate that is an output as it is takes the output's
+        name."""
 
         def attribute(node: Node, parent: Node | None) -> Node | None:
             if node.name == "BitwiseAnd":

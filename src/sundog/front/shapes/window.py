@@ -4,13 +4,13 @@
 
         Window   sum(x) RANGE BETWEEN 10 PRECEDING AND CURRENT ROW AS s
 
-The optimiser may have wrapped a call: the sum of a narrow decimal is a sum of its unscaled integers made a decimal again,
-count(NULL) is the constant 0. Such an output becomes a projection over a call under a name of its own.
+The optimiser may have wrapped a call: the sum of a narrow decimal is a sum of its unscaled integers made a decimal
+again, count(NULL) is the constant 0. Such an output becomes a projection over a call under a name of its own.
 
 What is declined, and why: intervals of a day and more, or of months, on a timestamp in a zone whose clocks change
-(Spark's frame pointers never go back, so those frames are no mathematical ones); calendar intervals of mixed parts; frames
-without ORDER BY whose rows depend on the order in which Spark happens to read; functions that have no sliding form here.
-"""
+(Spark's frame pointers never go back, so those frames are no mathematical ones); calendar intervals of mixed parts;
+frames without ORDER BY whose rows depend on the order in which Spark happens to read; functions that have no sliding
+form here."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
 """sum and avg of decimals, exact in 128 bits, by the rules of `rules.py`.
 
-By group, a sum that leaves its type at any row is lost: ARITHMETIC_OVERFLOW under ANSI, else NULL. An average whose sum is
-fine may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL. Only arguments of
-more than 28 digits can come to that. Without GROUP BY, Spark holds the sum against its type once for each of its tasks and once
-at the end: what is too long in the middle of a task may come back. Where its tasks begin is not known here. So a sum of one
-group whose values are so large that some order of them may leave the type is handed back to Spark
-(`_DecimalSums.depends_on_tasks`).
+By group, a sum that leaves its type at any row is lost: ARITHMETIC_OVERFLOW under ANSI, else NULL. An average whose sum
+is fine may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL. Only
+arguments of more than 28 digits can come to that. Without GROUP BY, Spark holds the sum against its type once for each
+of its tasks and once at the end: what is too long in the middle of a task may come back. Where its tasks begin is not
+known here. So a sum of one group whose values are so large that some order of them may leave the type is handed back to
+Spark (`_DecimalSums.depends_on_tasks`).
 
-Over frames, the sum is held whole, and only the result is held against its type. The few frames whose sum may need more than
-38 digits are computed again with Python's integers.
-"""
+Over frames, the sum is held whole, and only the result is held against its type. The few frames whose sum may need more
+than 38 digits are computed again with Python's integers."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
 """sum and avg that work in doubles: of floats, avg of integers, and avg of narrow decimals over frames.
 
-By group, rows are added in their order; Spark's order depends on its tasks, so that the last bits of such a sum may differ,
-as they do between two runs of Spark.
+By group, rows are added in their order; Spark's order depends on its tasks, so that the last bits of such a sum may
+differ, as they do between two runs of Spark.
 
-Over frames, Spark recomputes a sliding frame from its first row to its last. That order shows in the last bits, and in all of
-them where large values cancel: over 1e16, 1, -1e16, 1 Spark says 1, the exact sum is 2. So frames that are cheap to add up
-in order are (they are then Spark's sums bit for bit), wide ones are summed exactly and rounded once, and of those the ones
-in which values cancel are added up in order after all. `_CANCELS` is set so that this costs about 20 additions per row on
-random values of both signs, whatever the width, and nothing where all values have one sign.
-"""
+Over frames, Spark recomputes a sliding frame from its first row to its last. That order shows in the last bits, and in
+all of them where large values cancel: over 1e16, 1, -1e16, 1 Spark says 1, the exact sum is 2. So frames that are cheap
+to add up in order are (they are then Spark's sums bit for bit), wide ones are summed exactly and rounded once, and of
+those the ones in which values cancel are added up in order after all. `_CANCELS` is set so that this costs about 20
+additions per row on random values of both signs, whatever the width, and nothing where all values have one sign."""
 
 from __future__ import annotations
 

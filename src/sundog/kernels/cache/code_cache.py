@@ -16,9 +16,9 @@ numba, CPU with its features. There is no index, a file never changes its meanin
 whole. A digest over name and contents turns a damaged or renamed file into a miss. The source is read through the
 module's loader, so that a zip is as good as a folder.
 
-Loading an entry runs what is in it (it is a pickle of machine code), and the digest is no proof of who wrote it: anybody
-can compute it. What proves it is the owner of file and folder (`private_files`). A file that another user can have
-written is not loaded; it is a miss, with a warning.
+Loading an entry runs what is in it (it is a pickle of machine code), and the digest is no proof of who wrote it:
+anybody can compute it. What proves it is the owner of file and folder (`private_files`). A file that another user can
+have written is not loaded; it is a miss, with a warning.
 
 So that all of those processes do not compile the same thing, who misses takes a lock file, looks again, and compiles.
 The others wait a limited time; a lock that cannot be taken or never comes costs one superfluous compilation and

@@ -4,8 +4,8 @@ A file is trusted if it, and the folder it is in, belong to this user or to root
 are opened first, without following a link, and what was opened is then looked at: between a look at a *path* and its
 use another user could put something else there. What is made here is open to its owner only, whatever the umask.
 
-Windows has neither owners nor modes in this form. There a user's cache folder is inside his profile, and nothing is checked.
-"""
+Windows has neither owners nor modes in this form. There a user's cache folder is inside his profile, and nothing is
+checked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class NotPrivate(OSError):
 
 
 def why_not_private(status: os.stat_result, path: Path | str) -> str | None:
-    """What is wrong with a file or folder of this status, as a sentence; None if only this user and root can change it."""
+    """What is wrong with a file or folder of this status, as a sentence; None if only this user and root can change
+    it."""
     if not IS_POSIX:
         return None
     if status.st_uid not in (os.geteuid(), _ROOT):

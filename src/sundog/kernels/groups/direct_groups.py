@@ -1,8 +1,8 @@
 """Group numbers without hashing, for keys that are few small numbers: a slot of a table for every possible key.
 
 A key of region ids from 1 to 9000, of three booleans or of the numbers of a dictionary's entries has so few possible
-values that its place in a table can be computed. Two passes, of which neither waits for what it wrote before: a row of each
-slot, whose key is then looked up, and the group of each row's slot. They take 1 ns a row, the hash table 8 to 20.
+values that its place in a table can be computed. Two passes, of which neither waits for what it wrote before: a row of
+each slot, whose key is then looked up, and the group of each row's slot. They take 1 ns a row, the hash table 8 to 20.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def range_of(values: Any, valid: Any) -> tuple[Any, Any]:
 
 @kernel
 def known_values(values: Any, valid: Any, low: int, table: Any, most_unknown: int, ids: Any) -> int:
-    """The group of each row, of a single key, -1 where it is not known; how many these are. Gives up above `most_unknown`.
+    """The group of each row, of a single key, -1 where it is not known; how many these are. Gives up above
+    `most_unknown`.
 
     The table has a slot for each value from `low` on, and a last one for NULL; -1 where there is no group.
     """

@@ -7,9 +7,10 @@ cheaper than to store, move and load them (`hashes` is empty then).
 
 The table holds row numbers only, four bytes a slot: a new group is represented by the row that founded it, and nothing
 is copied. A table for all rows starts small and grows with the groups, so that few groups stay in the first-level
-cache; many groups come here already cut into buckets of cache size, whose table has its full size at once. Tried and slower on 5 million rows: eight-byte
-slots that carry part of the hash (2 to 3 times, since the table falls out of the cache), comparing the hashes of numbers
-before the numbers (1.2 times; for strings it saves a look at their bytes), allocating the table inside the loop when it grows (5 times: the loop then counts references to it).
+cache; many groups come here already cut into buckets of cache size, whose table has its full size at once. Tried and
+slower on 5 million rows: eight-byte slots that carry part of the hash (2 to 3 times, since the table falls out of the
+cache), comparing the hashes of numbers before the numbers (1.2 times; for strings it saves a look at their bytes),
+allocating the table inside the loop when it grows (5 times: the loop then counts references to it).
 
 No hash is ever trusted: equality is always checked on the words and bytes themselves.
 """
@@ -152,7 +153,8 @@ def _same_key(words: Any, kinds: Any, blocks: Any, left: int, right: int) -> boo
 
 @kernel(inline=True)
 def _fetch_strings(words: Any, kinds: Any, blocks: Any, row: int) -> None:
-    """Have the bytes of the row's long strings brought to the cache: a million URLs are then grouped in 45 ms, not 60."""
+    """Have the bytes of the row's long strings brought to the cache: a million URLs are then grouped in 45 ms, not
+    60."""
     for at in range(words.shape[1]):
         if kinds[at] == STRING_TAIL and length_of(words[row, at - 1]) > MAX_INLINE:
             address = address_of(words[row, at], blocks)

@@ -1,9 +1,8 @@
 """The bytes of a Parquet page -> which rows have a value, numbers, numbers of dictionary entries, strings.
 
 Every kernel reads between two addresses and no byte beyond, whatever the page claims: what does not fit gives `BROKEN`,
-and the caller leaves the chunk to Arrow, which knows what to say of it. All pages of a chunk are decoded by one call, behind
-each other. `valid` has a byte for each row, and is empty where all of them have a value.
-"""
+and the caller leaves the chunk to Arrow, which knows what to say of it. All pages of a chunk are decoded by one call,
+behind each other. `valid` has a byte for each row, and is empty where all of them have a value."""
 
 from __future__ import annotations
 
@@ -36,7 +35,8 @@ def _low_bits(count: int) -> Any:
 
 @kernel(inline=True)
 def varint(start: int, end: int) -> tuple[Any, Any]:
-    """A number in as many bytes as it needs, and the address after it; `BROKEN` for the address where it does not end."""
+    """A number in as many bytes as it needs, and the address after it; `BROKEN` for the address where it does not
+    end."""
     number = np.uint64(0)
     address = start
     while address < end and address - start < 10:
@@ -60,7 +60,8 @@ def _unpack_groups(address: int, width: int, groups: int, out: Any) -> None:
 
 @kernel
 def unpack_hybrid(start: int, end: int, width: int, count: int, out: Any) -> int:
-    """`count` numbers of `width` bits from Parquet's mixture of runs and bit-packed groups of eight; 0 if all are there."""
+    """`count` numbers of `width` bits from Parquet's mixture of runs and bit-packed groups of eight; 0 if all are
+    there."""
     mask = _low_bits(width)
     address: Any = start
     done: Any = 0

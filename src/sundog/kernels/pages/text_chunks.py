@@ -1,4 +1,5 @@
-"""A column chunk of strings -> views into its pages, or numbers of dictionary entries: read, decompressed, decoded in one call.
+"""A column chunk of strings -> views into its pages, or numbers of dictionary entries: read, decompressed, decoded in
+one call.
 
 Why one call: `kernels/pages/number_chunks.py`.
 """

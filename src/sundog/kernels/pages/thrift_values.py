@@ -1,7 +1,7 @@
 """The values of a Thrift struct as a table, and nothing outside of its bytes touched.
 
-A footer is one struct of Thrift's compact protocol with some forty values for each column of each row group: 2,100 column
-chunks are 0.9 ms here and 67 ms in Python (`parquet/meta/thrift.py`). What the values mean is not known here.
+A footer is one struct of Thrift's compact protocol with some forty values for each column of each row group: 2,100
+column chunks are 0.9 ms here and 67 ms in Python (`parquet/meta/thrift.py`). What the values mean is not known here.
 
     struct {1: 5, 4: [{2: "a"}, {2: "b"}]}
 
@@ -166,7 +166,8 @@ def read_values(data: Any, table: Any) -> Any:
 
 @kernel
 def gather_fields(table: Any, structs: Any, fields: Any, kinds: Any, out: Any) -> Any:
-    """Fields of some structs: `out[i, j]` is the number, the value and the size of field `fields[i]` of struct `structs[j]`.
+    """Fields of some structs: `out[i, j]` is the number, the value and the size of field `fields[i]` of struct
+    `structs[j]`.
 
     The number is -1 where the field is missing. `BROKEN` if a field is of another kind than `kinds[i]`.
     """

@@ -2,19 +2,20 @@
 
 Frames come as `starts` and `stops` (see `frames.py`), both never decreasing within a segment. Three ways to slide:
 
-*in and out* What enters a frame is added, what leaves it is taken out. For integers, where that is exact modulo 2^64; where
-             a sum leaves 64 bits on its way, `checked_sums` walks that frame as Spark would. Counts use running totals.
-*two stacks* For everything that cannot be subtracted: min, max, variance, and sums of doubles. Taking the leaving row out
-             of a double sum is wrong for ever after one large value: (1e16 + 1) - 1e16 is 0. The frame is
-             split at a point `middle`; `suffix[i]` aggregates i .. middle, an accumulator middle .. stop; a frame is one
-             combination of the two. When the start passes the middle, the middle moves to the stop and the suffixes
+*in and out* What enters a frame is added, what leaves it is taken out. For integers, where that is exact modulo 2^64;
+             where a sum leaves 64 bits on its way, `checked_sums` walks that frame as Spark would.
+             Counts use running totals.
+*two stacks* For everything that cannot be subtracted: min, max, variance, and sums of doubles. Taking the leaving row
+             out of a double sum is wrong for ever after one large value: (1e16 + 1) - 1e16 is 0. The frame is
+             split at a point `middle`; `suffix[i]` aggregates i .. middle, an accumulator middle .. stop; a frame is
+             one combination of the two. When the start passes the middle, the middle moves to the stop and the suffixes
              are built anew, each row once. Nothing is ever taken out.
 
                  rows   . . . . [ a b c d | e f g ] . . .        suffix[a] = a+b+c+d, accumulated = e+f+g
                                 start    middle   stop
 
-*ordered*    From the first row of the frame to the last, as Spark does it and with its rounding, bit for bit. Starts from
-             the frame before where that only grows, so a running sum costs one addition per row.
+*ordered*    From the first row of the frame to the last, as Spark does it and with its rounding, bit for bit. Starts
+             from the frame before where that only grows, so a running sum costs one addition per row.
 
 Double sums on two stacks are compensated (the rounding error of each addition is kept and added last): they come
 out as the exact sum, rounded once, whatever the cut into ranges. 10 million rows in frames of 11,600 take 0.09 s on one
@@ -222,7 +223,8 @@ def compensated_sums(
 
 @kernel
 def sliding_min(values: npt.NDArray[Any], starts: Positions, stops: Positions, result: npt.NDArray[Any]) -> None:
-    """The least value of each frame; of equals (-0.0 and 0.0) the first. NaN is above everything. Untouched if empty."""
+    """The least value of each frame; of equals (-0.0 and 0.0) the first. NaN is above everything. Untouched if
+    empty."""
     suffix = np.empty(widest_frame(starts, stops), values.dtype)
     base, middle, end = 0, 0, 0
     for row in range(len(starts)):

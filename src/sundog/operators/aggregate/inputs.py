@@ -75,7 +75,8 @@ def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...],
 
 
 def sized_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, in their order, in batches neither so small that calls cost more than rows nor larger than the caches."""
+    """The same rows, in their order, in batches neither so small that calls cost more than rows nor larger than the
+    caches."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

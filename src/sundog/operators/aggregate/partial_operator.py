@@ -2,8 +2,8 @@
 
     SELECT UserID, count(*), avg(width) FROM hits GROUP BY UserID
 
-Plain Spark looks up every row in a JVM hash map and shuffles what is left row by row. Here a task turns its batches into
-partial groups (`grouping/states.py`), and into ungrouped rows where grouping does not pay (`partial_grouping.py`).
+Plain Spark looks up every row in a JVM hash map and shuffles what is left row by row. Here a task turns its batches
+into partial groups (`grouping/states.py`), and into ungrouped rows where grouping does not pay (`partial_grouping.py`).
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@
 Each phase is an operator that ends a stage with a partitioner, but the last. Without keys the last phase has one task.
 Where every task reads all rows and takes its share of the keys, the first exchange falls away.
 
-Order: partial groups keep the order of their rows, and an exchange that carries a call to which order matters delivers them in the
-order of the tasks (`HashPartition.ordered`), so picks are those of the rows in file order. DISTINCT groups by its values in
-between and loses that order, in Spark too.
-"""
+Order: partial groups keep the order of their rows, and an exchange that carries a call to which order matters delivers
+them in the order of the tasks (`HashPartition.ordered`), so picks are those of the rows in file order. DISTINCT groups
+by its values in between and loses that order, in Spark too."""
 
 from __future__ import annotations
 
@@ -47,8 +46,8 @@ def aggregate_phases(
     """The phases of GROUP BY `keys`, with `partitions` tasks after each exchange.
 
     `in_process`: all of them run in this process, and exchanges hand over batches as they are. `shares`: as many tasks
-    read all rows, and each takes a share of the keys, which waits in `parts`. `hidden` and `best`: what of the result nobody wants.
-    """
+    read all rows, and each takes a share of the keys, which waits in `parts`. `hidden` and `best`: what of the result
+    nobody wants."""
     last = partitions if keys else 1
     values = distinct_values(aggregates)
     if not values:

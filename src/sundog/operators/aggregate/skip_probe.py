@@ -1,15 +1,14 @@
 """The probe that stops the first phase when it no longer reduces, and tries again later.
 
-Grouping before the exchange pays where it makes the rows fewer: each row that finds its group saves the exchange and the
-second phase, each row that founds one is lost time. Which of the two it is depends on the data alone, so it is measured:
-the share of new groups among the rows of a window. The first window says little, since every table is empty at first
-(100 000 keys look like a million then), unless nearly all of its rows are new. After any later window a share above
-`skip_ratio` ends grouping for a while; the while doubles each time, so that data which never reduces is hardly looked
-at, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
+Grouping before the exchange pays where it makes the rows fewer: each row that finds its group saves the exchange and
+the second phase, each row that founds one is lost time. Which of the two it is depends on the data alone, so it is
+measured: the share of new groups among the rows of a window. The first window says little, since every table is empty
+at first (100 000 keys look like a million then), unless nearly all of its rows are new. After any later window a share
+above `skip_ratio` ends grouping for a while; the while doubles each time, so that data which never reduces is hardly
+looked at, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
 
-Tasks that run in one process tell each other: where grouping did not pay for one of them, the next ones look at an eighth of
-a window only before they believe it.
-"""
+Tasks that run in one process tell each other: where grouping did not pay for one of them, the next ones look at an
+eighth of a window only before they believe it."""
 
 from __future__ import annotations
 

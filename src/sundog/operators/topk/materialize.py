@@ -1,7 +1,7 @@
 """The other columns of the winners: `SELECT *` pays for k rows, not for the table.
 
-The search has decoded sort and WHERE columns only and knows each winner's place (file, row group, row). The columns that
-are still missing are read from the row groups of the winners and nowhere else.
+The search has decoded sort and WHERE columns only and knows each winner's place (file, row group, row). The columns
+that are still missing are read from the row groups of the winners and nowhere else.
 
     winners: (file, row group, row) ──► one fetch per row group (and, on the driver, per share of its columns)
                                           ──► rows picked ──► put back into the winners' order
@@ -65,9 +65,8 @@ class FetchTask:
 def plan_fetch(plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_columns: bool) -> list[FetchTask]:
     """Fetches for the winners' missing columns; none if nothing is missing.
 
-    With fewer row groups than tasks, `split_columns` shares out the columns of a row group as well. Tasks then differ in
-    their schema, which driver threads do not mind and a Spark stage would.
-    """
+    With fewer row groups than tasks, `split_columns` shares out the columns of a row group as well. Tasks then differ
+    in their schema, which driver threads do not mind and a Spark stage would."""
     names = plan.late_columns
     if not names or winners.num_rows == 0:
         return []

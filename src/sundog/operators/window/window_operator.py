@@ -2,8 +2,9 @@
 
     SELECT *, SUM(x) OVER (ORDER BY t RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) FROM events
 
-Plain Spark sorts everything into one partition and recomputes each sliding frame: rows times frame width. Here a range is
-one of many, and a frame costs a few nanoseconds whatever its width (`kernels/windows/sliding.py`). A range's rows are
+Plain Spark sorts everything into one partition and recomputes each sliding frame: rows times frame width. Here a range
+is one of many, and a frame costs a few nanoseconds whatever its width (`kernels/windows/sliding.py`). A range's rows
+are
 
     borrowed before | owned ............ | borrowed behind         in key order; borrowed rows carry `__halo`
 

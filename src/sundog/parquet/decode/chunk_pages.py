@@ -3,8 +3,9 @@
     chunk:   [dictionary][page of codes][page of codes][plain page] ...
 
 `text_pages.py` and `number_pages.py` do; `pages.py`, which only wants a few rows, leaves decoding to Arrow. What is not
-taken here is left to Arrow as well, which decodes or refuses it as always: other encodings and codecs than the ones that
-Spark and Arrow write, nested columns, and any page that does not add up. Nothing is read outside of the chunk's bytes.
+taken here is left to Arrow as well, which decodes or refuses it as always: other encodings and codecs than the ones
+that Spark and Arrow write, nested columns, and any page that does not add up. Nothing is read outside of the chunk's
+bytes.
 
 Headers are read once (`page_headers.py`) and then known; not with the footer, which keeps what it knows as long as it
 lives, but for as many chunks as take 16 MB or so.
@@ -48,7 +49,8 @@ _CODECS_OF_KERNELS = ("UNCOMPRESSED", "SNAPPY")
 _CODECS = (*_CODECS_OF_KERNELS, "GZIP", "ZSTD")
 _BIT_PACKED = 4
 _ENCODINGS = sum(1 << each for each in (PLAIN, *DICTIONARY_ENCODINGS, RLE, _BIT_PACKED))  # of values, and of levels
-# The most that a byte can stand for: in Snappy three bytes repeat 64, in Deflate two bits repeat 258. Zstandard has no such limit.
+# The most that a byte can stand for: in Snappy three bytes repeat 64, in Deflate two bits repeat 258. Zstandard has no
+# such limit.
 _MOST_PER_BYTE = {"SNAPPY": 22, "GZIP": 1032}
 _NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
 _KNOWN_CHUNKS = 1 << 14  # of about 1 kB each
@@ -105,7 +107,8 @@ class StoredChunk:
 
     @cached_property
     def rooms(self) -> tuple[int, int, int]:
-        """Bytes of the largest page as it is stored, of the largest one decompressed, and of the entries as wide numbers."""
+        """Bytes of the largest page as it is stored, of the largest one decompressed, and of the entries as wide
+        numbers."""
         stored = self.pages[:, PACKED] + np.maximum(self.pages[:, LEVELS], 0)
         return int(stored.max()), int(self.pages[:, UNPACKED].max()), 8 * int(self.pages[0, ROWS])
 
@@ -199,7 +202,8 @@ def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
 
 
 def _write_gzip(packed: pa.Buffer, to: memoryview) -> None:
-    """As a stream, since the codec does not tell that bytes are missing. For Zstandard that would take a tenth longer."""
+    """As a stream, since the codec does not tell that bytes are missing. For Zstandard that would take a tenth
+    longer."""
     with pa.CompressedInputStream(pa.BufferReader(packed), "gzip") as stream:
         if stream.readinto(to) != len(to) or stream.read(1):
             raise Unusual

@@ -3,8 +3,9 @@
 Late materialisation wants 100 rows of a row group of a million. Arrow decodes column chunks whole: it has no way to be
 told to skip a page. But it reads a Parquet file from any buffer, and a column chunk is nothing but an optional
 dictionary page followed by data pages, each with a header that says how long it is and how many rows it has. So the
-headers are walked (11 µs each; a page is about 20,000 rows), the wanted pages are copied behind each other, and a footer
-of a few dozen bytes makes them a file of one column and one row group, which Arrow then decodes as it always does:
+headers are walked (11 µs each; a page is about 20,000 rows), the wanted pages are copied behind each other, and a
+footer of a few dozen bytes makes them a file of one column and one row group, which Arrow then decodes as it always
+does:
 
     chunk in the file:   [dict][page 0][page 1][page 2][page 3][page 4]        rows wanted: all in pages 1 and 4
     what Arrow is given: PAR1 [dict][page 1][page 4] footer PAR1

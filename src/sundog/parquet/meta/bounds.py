@@ -1,12 +1,12 @@
 """Bounds of expressions: what statistics say about `x`, they also say about `x + 1` and `date_trunc('day', x)`.
 
-A function that never goes down carries bounds over: if low <= x <= high, then f(low) <= f(x) <= f(high). Which functions
-that holds for is written here once; f itself is not re-implemented but evaluated at the two bounds, so that its
-rounding, calendar and overflow are those of the query.
+A function that never goes down carries bounds over: if low <= x <= high, then f(low) <= f(x) <= f(high). Which
+functions that holds for is written here once; f itself is not re-implemented but evaluated at the two bounds, so that
+its rounding, calendar and overflow are those of the query.
 
 | expression of one column | direction | where not |
 |---|---|---|
-| cast that widens: integer -> wider integer, decimal, floating; float -> double; decimal; date -> timestamp | up | a time zone whose clocks are changed |
+| cast that widens a number, or date -> timestamp | up | a time zone whose clocks are changed |
 | x + c, x - c, c + x, timestamp + interval | up | overflow at a bound: unknown, and not safe to skip |
 | c - x, -x | down | floats, whose NaN stays on top |
 | date_trunc, trunc, year | up | a time zone whose clocks are changed |

@@ -52,13 +52,15 @@ class FileLayout:
         return pa.nulls(rows, source.dtype) if value is None else pa.repeat(pa.scalar(value, source.dtype), rows)
 
     def is_text(self, source: ColumnSource) -> bool:
-        """Whether the stored bytes are the query's strings; not so for decimals, and for bytes that nobody calls UTF-8."""
+        """Whether the stored bytes are the query's strings; not so for decimals, and for bytes that nobody calls
+        UTF-8."""
         if pa.types.is_string(source.dtype):
             return self.footer.leaf(source.leaf).logical_type == "STRING"
         return bool(pa.types.is_binary(source.dtype))
 
     def is_dictionary(self, source: ColumnSource, row_group: int) -> bool:
-        """Whether a string column is stored as a dictionary throughout: less space than the lengths alone would take."""
+        """Whether a string column is stored as a dictionary throughout: less space than the lengths alone would
+        take."""
         leaf = self.footer.leaf(source.leaf)
         if leaf.physical_type != "BYTE_ARRAY" or not is_text(source.dtype):
             return False

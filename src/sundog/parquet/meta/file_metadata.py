@@ -1,8 +1,8 @@
 """What a footer says, believed only where it adds up.
 
-Every number of a file enters here (or, for pages, in `page_headers.py`) and is held against what it claims to be part of,
-before it becomes a length, an offset or an index, and before Arrow's metadata objects are asked: their C++ exceptions are
-not translated for Python, and end the process.
+Every number of a file enters here (or, for pages, in `page_headers.py`) and is held against what it claims to be part
+of, before it becomes a length, an offset or an index, and before Arrow's metadata objects are asked: their C++
+exceptions are not translated for Python, and end the process.
 
 | number | must be |
 |---|---|

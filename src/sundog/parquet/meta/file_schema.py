@@ -1,9 +1,9 @@
 """Which column of a file answers which column of the query, and how its values become Spark's.
 
-Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs (or the default that it was added with)
-for a column the file does not have, and lets its vectorised reader widen some types. sundog reads exactly the
-following; for everything else it raises `FileSchemaProblem` and the query stays on Spark, which may know better or raise
-its own error.
+Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs (or the default that it was added
+with) for a column the file does not have, and lets its vectorised reader widen some types. sundog reads exactly the
+following; for everything else it raises `FileSchemaProblem` and the query stays on Spark, which may know better or
+raise its own error.
 
 | in the file | read as |
 |---|---|
@@ -168,7 +168,8 @@ def _reading(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
 
 
 def _reading_as_stored(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
-    """The same for a Spark that widens nothing, as before 4.0: integers in 32 bits are ints and narrower, decimals equal."""
+    """The same for a Spark that widens nothing, as before 4.0: integers in 32 bits are ints and narrower, decimals
+    equal."""
     reading = _reading(leaf, dtype)
     if reading is Reading.DAYS_TO_MICROSECONDS or (leaf.physical_type == "FLOAT" and not pa.types.is_float32(dtype)):
         return None

@@ -1,16 +1,15 @@
 """Footers: what a file says about itself, read once and believed only as long as the file is the same.
 
-Everything that prunes starts here. A footer of 60 row groups x 16 columns takes 2.5 ms to read, check and parse, of which
-Arrow takes 0.5 ms, so footers are read by several threads and cached. The cache key of a local file is its size, modification
-time and change time in nanoseconds, inode and device, taken by `stat` at each query: a rewritten file is never answered from
-an old footer. A clock of a file system ticks every few milliseconds, so a file that was written less than a second ago could be
-written again under the same stamp: its footer is not kept. Object stores say nothing of a version that is asked for
-cheaply, and Spark's listing may be old: their footers are not kept either.
+Everything that prunes starts here. A footer of 60 row groups x 16 columns takes 2.5 ms to read, check and parse, of
+which Arrow takes 0.5 ms, so footers are read by several threads and cached. The cache key of a local file is its size,
+modification time and change time in nanoseconds, inode and device, taken by `stat` at each query: a rewritten file is
+never answered from an old footer. A clock of a file system ticks every few milliseconds, so a file that was written
+less than a second ago could be written again under the same stamp: its footer is not kept. Object stores say nothing of
+a version that is asked for cheaply, and Spark's listing may be old: their footers are not kept either.
 
-`file_metadata.py` has read and checked the whole footer before Arrow makes its objects of it. They are for Arrow's decoder,
-and are asked for the schema alone: the C++ exceptions of what they say of row groups and column chunks are not translated,
-and would end the process.
-"""
+`file_metadata.py` has read and checked the whole footer before Arrow makes its objects of it. They are for Arrow's
+decoder, and are asked for the schema alone: the C++ exceptions of what they say of row groups and column chunks are not
+translated, and would end the process."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ CACHE_BYTES = 256 << 20
 _TAIL_READ = 64 << 10  # most footers are in the first read
 _SETTLED_NS = 1_000_000_000  # after so long, whoever writes the file again gives it another time stamp
 _FOOTER_THREADS = 8
-# Measured on footers of 16 x 60 and 105 x 20 column chunks: 6 to 7 bytes for each byte of the footer, with our own tables and
-# the statistics of all columns. The rest is for what other modules derive from it.
+# Measured on footers of 16 x 60 and 105 x 20 column chunks: 6 to 7 bytes for each byte of the footer, with our own
+# tables and the statistics of all columns. The rest is for what other modules derive from it.
 _MEMORY_PER_BYTE = 8
 
 
@@ -161,7 +160,8 @@ class Footer:
 
 
 class FooterCache:
-    """Footers of this process by path, of so many bytes in all. An entry counts only while its stamp is the file's now."""
+    """Footers of this process by path, of so many bytes in all. An entry counts only while its stamp is the file's
+    now."""
 
     def __init__(self, most_bytes: int = CACHE_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -178,7 +178,8 @@ class FooterCache:
             return footer
 
     def put(self, footer: Footer) -> None:
-        """Keep a footer, and forget those that were asked for least recently. One that is too large alone is not kept."""
+        """Keep a footer, and forget those that were asked for least recently. One that is too large alone is not
+        kept."""
         with self._lock:
             self._drop(footer.path)
             if footer.nbytes > self._most_bytes:

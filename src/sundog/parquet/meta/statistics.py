@@ -7,7 +7,7 @@ the *query's* column, and nothing more:
 |---|---|
 | no statistics, or only one of min and max; INT96 | both unknown |
 | integers, date, timestamp, boolean, decimal | low = min, high = max, brought to the query's unit and scale |
-| string, binary | low = min, high = max. A truncated min is still low enough, and a writer that truncates max raises it. |
+| string, binary | low = min, high = max. A truncated min is low enough; a writer that truncates max raises it. |
 | decimal in bytes by parquet-mr before 1.10, or by a nameless writer | both unknown: they compared bytes as signed |
 | float, double: min, max, or both NaN | that one unknown (max: NaN is possible) |
 | float, double by parquet-mr 1.10 to 1.17 | low = min, high = max: these writers put a NaN into max if there is any |

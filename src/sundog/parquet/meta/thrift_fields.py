@@ -1,4 +1,5 @@
-"""Field numbers of Parquet's Thrift structs (parquet.thrift), by name: all that sundog reads or writes, and nothing else."""
+"""Field numbers of Parquet's Thrift structs (parquet.thrift), by name: all that sundog reads or writes, and nothing
+else."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
     table + WHERE ──► partition values ──► footers ──► row-group verdicts ──► runs or tasks
                          whole files drop      (cached)    SKIP drops, ALL_ROWS_MATCH needs no filter
 
-Everything that prunes narrows such a plan; the reader only obeys it. A *run* is what is read in one go. A plain scan wants
-few and long ones, so consecutive row groups with one verdict are one run. A scan under a threshold wants to stop and
-look before each row group, so each is a run of its own: `split_runs(force_per_row_group=True)`.
-"""
+Everything that prunes narrows such a plan; the reader only obeys it. A *run* is what is read in one go. A plain scan
+wants few and long ones, so consecutive row groups with one verdict are one run. A scan under a threshold wants to stop
+and look before each row group, so each is a run of its own: `split_runs(force_per_row_group=True)`."""
 
 from __future__ import annotations
 
@@ -91,7 +90,8 @@ class ParquetAccessPlan:
         return runs
 
     def tasks(self, count: int) -> list[tuple[FileSlice, ...]]:
-        """At most `count` parts of about equal bytes, in file order: all rows of a part come before those of the next."""
+        """At most `count` parts of about equal bytes, in file order: all rows of a part come before those of the
+        next."""
         runs = self.split_runs(force_per_row_group=True)
         if not runs:
             return []
@@ -131,7 +131,8 @@ class ParquetAccessPlan:
         return FileSlice(self.files[number], (), (), self._footer(number).identity)
 
     def column_bytes(self, names: Sequence[str] | None = None) -> int:
-        """Uncompressed bytes of all columns, or of these, in what is left to read; estimated from a sample when that is much."""
+        """Uncompressed bytes of all columns, or of these, in what is left to read; estimated from a sample when that is
+        much."""
         runs = self.split_runs(force_per_row_group=True)
         if not runs:
             return 0

@@ -19,7 +19,7 @@ Leaves, for bounds low..high of the values (`?` is an unknown bound, which makes
 | x <= y | x.low <= y.high | x.high > y.low | the same |
 | x = y | ranges overlap | not both the same single value | the same |
 | x <=> y | x = y can be true, or both can be NULL | x = y can be false, or one can be NULL and the other not | never |
-| x IN (a, b) | a or b within low..high | x is not one of them alone; no NULL in the list | x can be NULL, or a NULL in the list |
+| x IN (a, b) | a or b within low..high | x is not one of them alone; no NULL in it | x or one in the list can be NULL |
 | x IS NULL | there can be NULLs | there can be values | never |
 | isnan(x) | high can be NaN | there can be NULLs or values below NaN | never |
 | x LIKE 'p%' | low..high reaches a string that starts with p | low or high does not start with p | x can be NULL |
@@ -106,7 +106,8 @@ class PruningPredicate:
 
 
 def outcome_of(expr: Expr, statistics: Statistics, level: int = 0) -> Outcome:
-    """What a predicate can be. Chains of ANDs and ORs may be of any length; nested deeper than that, nothing is known."""
+    """What a predicate can be. Chains of ANDs and ORs may be of any length; nested deeper than that, nothing is
+    known."""
     if level > MAX_LEVELS or (height(expr) > MAX_LEVELS and not isinstance(expr, And | Or | Not)):
         return _of_boolean(Bounds.unknown(expr.dtype, len(statistics), safe=not can_raise(expr)))
     match expr:

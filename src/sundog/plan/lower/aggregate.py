@@ -110,7 +110,8 @@ def _strategy(planner: Planner, plan: Aggregate) -> Steps[_Strategy]:
 
 
 def _shares(planner: Planner, plan: Aggregate, keys: tuple[NamedExpr, ...], moved: float) -> int:
-    """Number of tasks that each read all rows: a multiple of the slots, so that a share of the keys fits a task's memory.
+    """Number of tasks that each read all rows: a multiple of the slots, so that a share of the keys fits a task's
+    memory.
 
     1 where moving the groups costs less.
     """

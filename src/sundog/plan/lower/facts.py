@@ -1,4 +1,5 @@
-"""What is known of a plan's input before anything is read: which row groups are left, how many bytes and rows they hold."""
+"""What is known of a plan's input before anything is read: which row groups are left, how many bytes and rows they
+hold."""
 
 from __future__ import annotations
 

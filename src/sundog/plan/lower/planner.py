@@ -5,9 +5,8 @@
     step = steps.send(rows of that stage)                 ... and so on, until it returns the finished graph
 
 What only the data can tell (how many keys there are, where to cut a range, whether a top-k needs another round) is such
-a step, so a shape's lowering reads from top to bottom as it runs. Explain does not run a query: it answers None to every
-step but the probes, which are cheap and bounded, and the planner then ends the graph with what it knows.
-"""
+a step, so a shape's lowering reads from top to bottom as it runs. Explain does not run a query: it answers None to
+every step but the probes, which are cheap and bounded, and the planner then ends the graph with what it knows."""
 
 from __future__ import annotations
 
@@ -120,7 +119,8 @@ class Planner:
         return self._sites.driver
 
     def site_of_small(self, size: int) -> Site:
-        """Where to decode so many bytes of a small step: the driver, which needs no Spark job, or the plan's own site."""
+        """Where to decode so many bytes of a small step: the driver, which needs no Spark job, or the plan's own
+        site."""
         return self.driver_site if size <= self.site.costs.small_step_bytes else self.site
 
     def steps(self) -> Steps[StageGraph]:

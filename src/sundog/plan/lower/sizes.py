@@ -21,7 +21,8 @@ from sundog.plan.stages import Site
 
 
 def task_count(column_bytes: int, site: Site, per_slot: int = 1) -> int:
-    """Number of tasks: at least `task_bytes` each, at most `per_slot` for each slot, above the slots a multiple of them."""
+    """Number of tasks: at least `task_bytes` each, at most `per_slot` for each slot, above the slots a multiple of
+    them."""
     count = int(max(1, min(site.slots * per_slot, column_bytes // max(site.costs.task_bytes, 1))))
     return count if count <= site.slots else count - count % site.slots
 
@@ -54,9 +55,8 @@ def group_partitions(
 ) -> int:
     """Partitions of partial groups.
 
-    On threads, of a size that is merged at once, equally many for each slot. On executors, so small that a task merges its
-    groups in memory even if every row is one: groups that do not fit are spilled, which doubles the time.
-    """
+    On threads, of a size that is merged at once, equally many for each slot. On executors, so small that a task merges
+    its groups in memory even if every row is one: groups that do not fit are spilled, which doubles the time."""
     partitions = exchange_partitions(size, site)
     if size is None or partitions == 1:
         return partitions
@@ -95,5 +95,6 @@ def window_ranges(size: Size | None, site: Site) -> int:
 
 
 def key_partitions(size: Size | None, site: Site) -> int:
-    """Of a window with PARTITION BY: as many as keep every slot busy, and half as large as would fit a task's memory."""
+    """Of a window with PARTITION BY: as many as keep every slot busy, and half as large as would fit a task's
+    memory."""
     return max(exchange_partitions(size, site), 2 * fewest_ranges(size, site))

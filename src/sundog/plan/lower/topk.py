@@ -1,8 +1,8 @@
 """Top-k. Tied to its scan it searches a queue of row groups with a live threshold; over anything else it merges.
 
     driver      every thread takes the next row group from one queue; the threshold is shared and moves with each
-    executors   a round of tasks, merge, tighten, prune the queue again, a larger round, ...; inside a task the threshold
-                moves row group by row group as well
+    executors   a round of tasks, merge, tighten, prune the queue again, a larger round, ...; inside a task the
+                threshold moves row group by row group as well
 
 Afterwards the columns that the search did not need are fetched for the winners only.
 """

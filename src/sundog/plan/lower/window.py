@@ -3,15 +3,14 @@
     0. read         nothing is sampled or moved where statistics show that the key is clustered: ranges read their own
     1. sample       a few thousand order keys of each task, and what it observed of all (PartitionExtremes)
     2. cut          ranges of equal depth; a frame that may leave the key's type belongs to Spark
-    3. exchange     each row to its range, halo rows to every range whose frames reach them; or, where moving a row costs
-                    more than reading it several times, ranges read their own after all
+    3. exchange     each row to its range, halo rows to every range whose frames reach them; or, where moving a row
+                    costs more than reading it several times, ranges read their own after all
     4. summarize    only where a range must know what lies outside its halo: totals, ranks, the last n values
     5. window       sort, compute, drop the halo
 
-Steps 4 and 5 share their input: what a range received is held until it is computed. If the summaries show that adding up
-range by range would not give Spark's answer, these stages are given up and the window is computed in one range. With
-PARTITION BY, the hash of the keys is all there is to it.
-"""
+Steps 4 and 5 share their input: what a range received is held until it is computed. If the summaries show that adding
+up range by range would not give Spark's answer, these stages are given up and the window is computed in one range. With
+PARTITION BY, the hash of the keys is all there is to it."""
 
 from __future__ import annotations
 

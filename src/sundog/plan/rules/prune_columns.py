@@ -93,7 +93,8 @@ def _with_rows(plan: Window) -> LogicalPlan:
 
 
 def _hidden(plan: Aggregate, wanted: set[str]) -> frozenset[str]:
-    """Keys that nobody reads; but something must remain, since rows without columns cannot be told how many they are."""
+    """Keys that nobody reads; but something must remain, since rows without columns cannot be told how many they
+    are."""
     unread = [key.name for key in plan.keys if key.name not in wanted]
     return frozenset(unread if plan.aggregates or len(unread) < len(plan.keys) else unread[1:])
 

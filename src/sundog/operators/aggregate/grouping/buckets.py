@@ -132,7 +132,8 @@ def _buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], length: int) -> int:
 
 
 def _estimated_groups(encoder: KeyEncoder, chunks: Sequence[Chunk], step: int) -> int:
-    """How many groups there are, judged by one row of `step` (Chao's estimate: a frequent key does not hide the rare ones)."""
+    """How many groups there are, judged by one row of `step` (Chao's estimate: a frequent key does not hide the rare
+    ones)."""
     parts = []
     for at, chunk in enumerate(chunks):
         rows = np.arange(0, chunk.length, step | 1)

@@ -4,11 +4,10 @@
     -------+--------------+-----------+---------+--------
     a row is a partial group: of many rows, or of one row that was passed on as it came
 
-`in_process` says that the next phase runs in the same process: strings then travel as string_view, whose rows point into
-the buffers they were read into, and the hash of keys with strings travels along. Otherwise their bytes are written out, so
-that a block can go through a shuffle, and every byte counts: the hash is made again where it is needed, and counts are
-run-end encoded, since those of rows that were passed on are all the same.
-"""
+`in_process` says that the next phase runs in the same process: strings then travel as string_view, whose rows point
+into the buffers they were read into, and the hash of keys with strings travels along. Otherwise their bytes are written
+out, so that a block can go through a shuffle, and every byte counts: the hash is made again where it is needed, and
+counts are run-end encoded, since those of rows that were passed on are all the same."""
 
 from __future__ import annotations
 
@@ -63,7 +62,8 @@ class StateLayout:
 
     @cached_property
     def single_bytes(self) -> int:
-        """What a row takes that is passed on ungrouped, with its key, but for the bytes of strings: its counts, nothing."""
+        """What a row takes that is passed on ungrouped, with its key, but for the bytes of strings: its counts,
+        nothing."""
         counts = (
             accumulator.state_types[index] for accumulator in self.accumulators() for index in accumulator.count_columns
         )

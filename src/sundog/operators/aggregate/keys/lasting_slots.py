@@ -1,15 +1,14 @@
-"""The groups of keys that have been seen before: after a few batches these are all there are, and finding a row's group is one
-look at a table.
+"""The groups of keys that have been seen before: after a few batches these are all there are, and finding a row's group
+is one look at a table.
 
     GROUP BY id2, id4       id2   number of the string in the order of appearance, found through the batch's dictionary
                             id4   distance from the least value
                             slot  id2 + 128 * id4  ──►  group
 
 Only for keys that are small integers, dates, booleans, or strings that a dictionary holds, and few enough together. The
-numbers stay the same from batch to batch, so that a slot that has a group has it for good; when a key outgrows its room, all
-slots are forgotten. 10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch apart and look up the
-distinct ones, 3 ns by slots.
-"""
+numbers stay the same from batch to batch, so that a slot that has a group has it for good; when a key outgrows its
+room, all slots are forgotten. 10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch
+apart and look up the distinct ones, 3 ns by slots."""
 
 from __future__ import annotations
 

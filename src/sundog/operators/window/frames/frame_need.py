@@ -2,15 +2,15 @@
 
 | frame or function | need | example |
 |---|---|---|
-| RANGE, offsets on both sides | the *halo*: rows whose keys lie within reach | RANGE BETWEEN 10 PRECEDING AND CURRENT ROW |
-| ROWS, offsets on both sides; lag, lead | *edges*: the values of so many rows before and behind | ROWS 9 PRECEDING; lag(x, 2) |
-| unbounded on one side or both | *carried state*: one essence of everything before (or behind) | SUM(x) OVER (ORDER BY t) |
+| RANGE, offsets on both sides | the *halo*: rows whose keys lie within reach | RANGE 10 PRECEDING |
+| ROWS, offsets on both sides; lag, lead | *edges*: values of so many rows before and behind | lag(x, 2) |
+| unbounded on one side or both | *carried state*: one essence of all before (or behind) | SUM(x) OVER (ORDER BY t) |
 | rank, row_number | how many rows and keys are before | ROW_NUMBER() OVER (ORDER BY t) |
 | ntile, percent_rank, cume_dist | that, and how many rows there are | NTILE(4) OVER (ORDER BY t) |
 
-A frame that is unbounded on one side and ends before the row on the other (UNBOUNDED PRECEDING .. 5 PRECEDING) would need the
-state at a point inside another range; it, infinite offsets and very wide ROWS frames are computed in one range.
-"""
+A frame that is unbounded on one side and ends before the row on the other (UNBOUNDED PRECEDING .. 5 PRECEDING) would
+need the state at a point inside another range; it, infinite offsets and very wide ROWS frames are computed in one
+range."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """A range's rows in window order.
 
-Sorting is most of what a window costs once frames are cheap. Keys of one word are sorted as words, least significant key
-first, each pass stable (`kernels/windows/word_sort.py`); strings and long decimals go through `expr/ordering.py`. Rows that are in
-order already, as those of logs often are, are only looked at.
-"""
+Sorting is most of what a window costs once frames are cheap. Keys of one word are sorted as words, least significant
+key first, each pass stable (`kernels/windows/word_sort.py`); strings and long decimals go through `expr/ordering.py`.
+Rows that are in order already, as those of logs often are, are only looked at."""
 
 from __future__ import annotations
 
@@ -57,7 +56,8 @@ def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequen
 
 
 def _segments(columns: RangeColumns, partition_by: Sequence[Expr]) -> pa.Array:
-    """A number for each row that tells its partition: the key itself if it is one, or a number for each of its values."""
+    """A number for each row that tells its partition: the key itself if it is one, or a number for each of its
+    values."""
     keys = [columns.values(expr) for expr in partition_by]
     if len(keys) == 1 and is_narrow(keys[0].type) and keys[0].null_count == 0:
         return pa.array(RangeKey(keys[0].type).words(keys[0]))

@@ -1,9 +1,9 @@
 """What ranges tell each other in a first pass, so that each can be computed on its own in a second.
 
-`SUM(x) OVER (ORDER BY t)` at row i adds up everything before i, in whatever range. One pass over the sorted ranges makes a
-small *summary* of each: rows, peer groups, and for each call its essence (a sum; the last 9 values; the first value).
-The driver runs over the summaries once from the front and once from the back, and gives each range its *carry*: the
-essence of all before it and of all behind it.
+`SUM(x) OVER (ORDER BY t)` at row i adds up everything before i, in whatever range. One pass over the sorted ranges
+makes a small *summary* of each: rows, peer groups, and for each call its essence (a sum; the last 9 values; the first
+value). The driver runs over the summaries once from the front and once from the back, and gives each range its *carry*:
+the essence of all before it and of all behind it.
 
     range        0         1         2                 sum of x     10    32     7
     carry        0        10        42                              before each

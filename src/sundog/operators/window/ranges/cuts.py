@@ -72,7 +72,8 @@ class PartitionExtremes:
 
 @dataclass(frozen=True)
 class KeySample:
-    """Some rows' order keys; each stands for `weights[i]` rows. `repetition` is rows per distinct key among neighbours."""
+    """Some rows' order keys; each stands for `weights[i]` rows. `repetition` is rows per distinct key among
+    neighbours."""
 
     keys: tuple[pa.Array, ...]
     weights: Longs

@@ -7,8 +7,9 @@
     range 2     [45..49 | 50 .. 74 ]           30
     range 3     [70..74 | 75 .. 99 ]           30              115 rows routed, 15 of them halo; 100 come out
 
-A borrowed row carries `__halo` and only what is needed of it, the order keys and the calls' inputs; its other columns are
-NULL. Where a frame is wide and keys repeat, borrowed rows of one key are merged before they travel (`halo_reduction.py`).
+A borrowed row carries `__halo` and only what is needed of it, the order keys and the calls' inputs; its other columns
+are NULL. Where a frame is wide and keys repeat, borrowed rows of one key are merged before they travel
+(`halo_reduction.py`).
 
 Invariant: every row is owned by exactly one range, so as many rows come out of `HaloDrop` as went in
 (`check_row_accounting`), or the query fails: never a wrong answer.

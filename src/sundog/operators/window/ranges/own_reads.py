@@ -1,7 +1,7 @@
 """Ranges that read their own rows: no shuffle where row-group statistics show that the key is clustered.
 
-Logs and events lie in files in the order of their time, nearly. Then the rows of a range, and the halo around them, are in
-few row groups, and the statistics say in which:
+Logs and events lie in files in the order of their time, nearly. Then the rows of a range, and the halo around them, are
+in few row groups, and the statistics say in which:
 
     row groups   [0..9] [8..19] [20..31] [30..41]          cut at 20, RANGE 5 PRECEDING
     range 0      reads 1, 2            owns keys below 20

@@ -1,8 +1,8 @@
 """Which ranges get a row: the one that owns its key, and those whose frames reach it.
 
-Range r owns the keys from its cut up to the next. A frame of one of its rows reaches at most from (least key it owns + start)
-to (greatest key it owns + end); what lies outside of the owned keys is the range's halo. Bounds are computed with the
-key's own arithmetic (`RangeKey.move`), so a halo is exact for floats and calendar months too.
+Range r owns the keys from its cut up to the next. A frame of one of its rows reaches at most from (least key it owns +
+start) to (greatest key it owns + end); what lies outside of the owned keys is the range's halo. Bounds are computed
+with the key's own arithmetic (`RangeKey.move`), so a halo is exact for floats and calendar months too.
 
 `WordRanges` serves a single key of one word, by binary search. `RowRanges` serves everything else, several keys,
 strings and long decimals, by comparing each batch with each cut.

@@ -4,9 +4,8 @@
     at home in     0    0    1    1    2        row groups 1 and 3 are read twice and counted once
 
 Each row group is at home in the first range that reads it. That range counts its rows, so the rows that went into the
-window are known without trusting the statistics that sent them there: if these were wrong, a row would be missing at the
-end, and `check_row_accounting` says so.
-"""
+window are known without trusting the statistics that sent them there: if these were wrong, a row would be missing at
+the end, and `check_row_accounting` says so."""
 
 from __future__ import annotations
 
