@@ -1,4 +1,4 @@
-"""The whole way of a query: read Catalyst's plan, match, plan, run, and give the result back.
+"""One query from plan to result: read Catalyst's plan, match, plan, run, and give the result back.
 
     action on a DataFrame
       -> CatalystPlan        the optimised plan, one call

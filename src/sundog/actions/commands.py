@@ -21,7 +21,7 @@ _MAY_EMBED_QUERY = re.compile(r"\b(insert|create|replace)\b", re.IGNORECASE)
 
 
 def may_embed_query(text: str) -> bool:
-    """Whether a statement may be such a command. A cheap look, which may say yes to others."""
+    """Whether a statement may be such a command. A cheap test, which may say yes to others."""
     return _MAY_EMBED_QUERY.search(text) is not None
 
 

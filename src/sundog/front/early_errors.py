@@ -1,4 +1,4 @@
-"""Where Spark evaluates what no row asks for, and raises: such a part of a plan stays on Spark.
+"""Expressions that Spark evaluates, and that may raise, for rows that do not need them: such a part stays on Spark.
 
 Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
 twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another

@@ -99,7 +99,7 @@ def _row_groups(plan: TopKPlan) -> list[_RowGroup]:
 def _steps(
     decisions: Sequence[Decision], bars: Sequence[Any], place: dict[tuple[int, int], int], axis: KeyAxis
 ) -> list[ThresholdStep]:
-    """Where the bar moved. A bar at NULL has no place on the axis and is left out."""
+    """Where the threshold moved. A threshold at NULL has no place on the axis and is left out."""
     steps: list[ThresholdStep] = []
     generation = -1
     for decision, bar in zip(decisions, bars, strict=True):

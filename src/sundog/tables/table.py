@@ -49,5 +49,5 @@ class Table(Protocol):
         ...
 
     def known_statistics(self, file: DataFile) -> Statistics | None:
-        """Bounds of all columns in the file that need no look into it, as one slot; None if nothing is known."""
+        """Bounds of all columns of a file, known without opening it, as one slot; None if nothing is known."""
         ...

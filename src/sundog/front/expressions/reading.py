@@ -1,4 +1,4 @@
-"""What reads one node of Catalyst's expressions, whatever its family: scope, types, checks, and the entry of a table.
+"""What all readers of Catalyst's expressions share: scope, types, checks, and the entry in the table of expressions.
 
 A reader gets a node whose children have been read already (`found`) and gives an expression, or raises `Declined`.
 """

@@ -1,4 +1,4 @@
-"""Functions made of the JVM's own methods, so that what they pass from one to the next never comes over to Python.
+"""JVM functions composed of the JVM's own methods, so that intermediate values never cross to Python.
 
 A py4j call takes 0.1 to 0.3 ms, so a listing of a thousand files read getter by getter would take a second. Method
 handles are composed once (`lookup -> chain -> function`) and then run over a whole collection in one call; only the

@@ -1,8 +1,8 @@
-"""How much grouping makes rows fewer, asked of a few of them before the query runs.
+"""Estimate from a few rows, before the query runs, of how much grouping reduces them.
 
-The first phase asks the same while it runs (`skip_probe.py`), of the rows that it has. Here the answer decides how the
-query runs at all: keys that hardly repeat are not worth a first phase nor, with few tasks, an exchange; and the partial
-groups of few keys need no exchange either, they fit on the driver.
+The planner chooses by it between exchange, gather and shares (`plan/lower/aggregate.py`): partial groups of few keys
+are merged on the driver; keys that hardly repeat, with few tasks, are cheaper to read again than to move. Inside a task
+`skip_probe.py` measures the same while the query runs.
 """
 
 from __future__ import annotations

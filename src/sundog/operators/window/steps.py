@@ -1,27 +1,16 @@
-"""The steps of a parallel window, in the order in which a runtime takes them.
+"""The operators of one parallel window, made from its calls, PARTITION BY and ORDER BY.
 
-    steps = WindowSteps(schema, calls, partition_by, order_by)
-    sample = KeySample.from_batches(scan.then(steps.sample()).collect(), order_by)       or from statistics
-    if sample.extremes.overflows(steps.need.reach, order_by[0]): hand the query back to Spark
-    move = steps.repartition(sample, ranges)
-    sorted = scan.exchange(move).then(steps.sort(move))
-    if steps.need.two_passes and move.partitions > 1:
-        summaries = read_summaries(sorted.then(steps.summarize(move)).collect())
-        carries = carries_of(summaries, calls)         None: start again with ranges = 1
-    result = sorted.then(steps.window(move, carries), steps.drop()).collect()
-    check_row_accounting(metrics)
+`plan/lower/window.py` puts them into stages and decides which strategy runs:
 
-Where row-group statistics show the key to be clustered, no row need move (`ranges/own_reads.py`):
+    ranges, rows moved     [scan -> sample]    scan =repartition=> sort -> window -> drop
+    ranges, rows read      scan of the range's own row groups -> keep -> sort -> window -> drop
+    two passes             ... sort =hold=> [summarize]    then    window(carries) -> drop
+    PARTITION BY           scan =by_key=> sort -> window -> drop
+    no ORDER BY            scan =hold=> [summarize]    then    window(carries) -> drop
 
-    ranges = ranges_from_statistics(lows, highs, rows, nulls, order_by[0], steps.need.reach, count)      None: as above
-    move = steps.keep(ranges)
-    sorted = (one scan task per range, of the row groups ranges.reads[i].row_groups).then(move, steps.sort(move))
-
-With PARTITION BY rows are moved by hash instead, and there is no sample, no halo and no carry:
-
-    result = scan.exchange(steps.by_key(partitions)).then(steps.sort(None), steps.window(None), steps.drop()).collect()
-
-Without ORDER BY all rows are alike: the partitions of the scan serve as ranges (`sort(None)`, summaries and carries).
+Brackets are steps whose rows go back to the planner: a sample gives the cuts, summaries give the carries. `=x=>` ends
+a stage. `KeepRange` replaces the exchange where row-group statistics show which rows a range needs
+(`ranges/own_reads.py`).
 """
 
 from __future__ import annotations
@@ -50,7 +39,7 @@ REDUCE_REPEATED = 2.0
 
 @dataclass(frozen=True)
 class WindowSteps:
-    """What to do, as operators; when and where is the runtime's business."""
+    """The specs of all operators that a window may need; the planner chooses among them."""
 
     input_schema: pa.Schema
     calls: tuple[WindowCall, ...]

@@ -1,4 +1,4 @@
-"""The only door to sundog's own decoding of pages, with its switch (`spark.sundog.decoder`).
+"""The only entry to sundog's own decoding of pages, with its switch (`spark.sundog.decoder`).
 
 | asked for | taken here | otherwise |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""The column chunks of a footer, each number held against what it is part of (`file_metadata.py` has the table)."""
+"""The column chunks of a footer, each number checked against what contains it (`file_metadata.py` has the table)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a footer says, believed only where it adds up.
+"""The metadata of a footer, checked for consistency before anything uses it.
 
 Every number of a file enters here (or, for pages, in `page_headers.py`) and is held against what it claims to be part
 of, before it becomes a length, an offset or an index, and before Arrow's metadata objects are asked: their C++

@@ -1,4 +1,4 @@
-"""Statistics as bounds: one slot per row group, in ranks, and "unknown" said out loud.
+"""Statistics as bounds: one slot per row group, in ranks, with "unknown" as a value of its own.
 
 A footer's statistics describe the non-NULL values of a column chunk. `Bounds` is what may be concluded from them about
 the *query's* column, and nothing more:

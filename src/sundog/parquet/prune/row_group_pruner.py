@@ -1,4 +1,4 @@
-"""Between two row groups: can the next one still win against the threshold as it is *now*?
+"""Dynamic pruning: can the next row group still beat the threshold as it is *now*?
 
 A static plan freezes the choice of row groups when the scan starts, when the top-k knows nothing yet. Meanwhile the
 threshold rises: after RG1 (600..900) the 10th best value may be 500, and RG7 (10..50) is a waste of I/O, decompression

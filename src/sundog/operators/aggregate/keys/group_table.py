@@ -1,4 +1,4 @@
-"""The first phase's memory of the groups that it has seen: a hash table, and ways around it.
+"""The groups that the partial phase has seen: a hash table, and shortcuts for keys of few values.
 
 Rows whose keys have been seen, and are small numbers or entries of a dictionary, find their groups in a table by value
 (`lasting_slots.py`). If such keys are new they are told apart without hashing first, and only the distinct ones are

@@ -1,13 +1,13 @@
-"""The groups of keys that have been seen before: after a few batches these are all there are, and finding a row's group
-is one look at a table.
+"""A direct-address table of known groups: after a few batches nearly all keys have been seen, and the group of a row is
+one array access.
 
     GROUP BY id2, id4       id2   number of the string in the order of appearance, found through the batch's dictionary
                             id4   distance from the least value
                             slot  id2 + 128 * id4  ──►  group
 
 Only for keys that are small integers, dates, booleans, or strings that a dictionary holds, and few enough together. The
-numbers stay the same from batch to batch, so that a slot that has a group has it for good; when a key outgrows its
-room, all slots are forgotten. 10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch
+numbers stay the same from batch to batch, so a slot keeps its group; when a key exceeds its capacity, all slots are
+cleared. 10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch
 apart and look up the distinct ones, 3 ns by slots."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a call to the elements that it is computed from, and to those that other ranges need."""
+"""The elements that a window call is computed from, and those that other ranges need of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An order key whose values can be moved: `RANGE BETWEEN 10 PRECEDING AND 5 FOLLOWING` needs key - 10 and key + 5.
+"""Arithmetic on order keys: `RANGE BETWEEN 10 PRECEDING AND 5 FOLLOWING` needs key - 10 and key + 5.
 
 Every fixed-width key becomes an int64 *word* whose order is the order of the rows: the stored integer, the unscaled
 decimal, the turned bits of a double (NaN greatest, -0.0 = 0.0); all bits flipped for DESC. Frame bounds, cut points and

@@ -1,6 +1,6 @@
-"""Where the order key is cut, so that ranges hold like numbers of rows and no key is in two of them.
+"""Cut points of the order key: ranges of about equally many rows, and no key in two of them.
 
-Equal width would not do: data is skewed, and a range is a task. So the cuts come from the data, in one of two ways:
+Equal width would not do: data is skewed, and a range is a task. So the cuts come from the data:
 
     a sample      each task sends a few thousand of its keys and what it observed of all of them
                   (`SampleKeys` -> `KeySample`, with `PartitionExtremes`)

@@ -1,4 +1,4 @@
-"""Rows to their ranges, with the halo that frames reach into; and the halo away again.
+"""Moves rows to their ranges, with the halo that frames reach, and drops the halo afterwards.
 
     ORDER BY t RANGE BETWEEN 5 PRECEDING AND CURRENT ROW, keys 0 .. 99 cut at 25, 50, 75
 
