@@ -128,6 +128,12 @@ def test_the_costs_that_come_with_sundog_give_about_the_number_of_reads_that_com
     assert measured.executors["max_scattered_reads"] == pytest.approx(EXECUTORS.max_scattered_reads, rel=0.15)
 
 
+def test_no_more_reads_are_allowed_than_there_may_be_shares() -> None:
+    measured = Calibration(executors=dict(DECODED))
+    calibrating._add_shuffle(measured, narrow_ns=2000, wide_ns=9000)
+    assert measured.executors["max_scattered_reads"] == EXECUTORS.max_shares
+
+
 @pytest.mark.parametrize(("narrow_ns", "wide_ns"), [(100, 90), (10, 1000), (-5, 100), (0, 0)])
 def test_a_shuffle_that_drowned_in_the_noise_keeps_its_costs(narrow_ns: float, wide_ns: float) -> None:
     measured = Calibration(executors=dict(DECODED))
@@ -137,9 +143,12 @@ def test_a_shuffle_that_drowned_in_the_noise_keeps_its_costs(narrow_ns: float, w
 
 
 @pytest.mark.parametrize(
-    ("task_ns", "task_bytes"), [(10_000_000, 4_000_000), (1, 1024), (10**12, 64 << 20), (0, None), (-1, None)]
+    ("task_ns", "task_bytes"),
+    [(30_000_000, 2 << 20), (60_000_000, 4 << 20), (1, 1024), (10**12, 64 << 20), (0, None), (-1, None)],
 )
-def test_a_task_is_worth_the_bytes_that_are_decoded_while_it_starts(task_ns: float, task_bytes: int | None) -> None:
+def test_a_task_that_costs_more_gets_more_bytes_and_slower_bytes_make_it_fewer(
+    task_ns: float, task_bytes: int | None
+) -> None:
     measured = Calibration(executors=dict(DECODED))
     calibrating._add_task(measured, task_ns)
     assert measured.executors.get("task_bytes") == task_bytes

@@ -10,8 +10,9 @@ sundog's own scan and exchange, every slot busy, and written to a file that `spa
     max_scattered_reads    1 + m / r for a row of 24 bytes: the read that there is anyway, and those that take as long
                            as moving the row. m = shuffle_ns_per_row + 24 shuffle_ns_per_byte;
                            r = 1.6 * 24 decode_ns_per_byte, since a row that every task reads is also hashed or
-                           compared, and mostly dropped
-    task_bytes             bytes that are decoded while Spark starts a task, from jobs of few and of many empty tasks
+                           compared, and mostly dropped. At most max_shares: nobody has tried more
+    task_bytes             from jobs of few and of many empty tasks. 4 MiB belong to a task that costs 30 ms and bytes
+                           that are decoded in 1.25 ns; here as many times that as a task costs more, and a byte less
 
 On the driver only decoding is measured: its exchange is in memory, and an empty task does not show what one costs
 there, which is merging its groups. All other costs stay as they are.
@@ -64,6 +65,7 @@ _NARROW_COLUMNS, _WIDE_COLUMNS = 1, 16  # of 8 bytes
 _TYPICAL_ROW_BYTES = 24  # a key and two numbers
 _READ_OVER_DECODE = 1.6  # a byte is decoded in 1.25 ns; decoded, hashed or compared, and dropped in 2 (docs/decisions)
 _MAX_SLOTS = 64  # more slots than this do not make the numbers better, but the shuffle files larger
+_TASK_NS = 30e6  # of a Spark task, where `EXECUTORS` was measured
 _MAX_TASK_BYTES = 64 << 20  # so that a busy hour of the scheduler does not leave slots idle ever after
 _MAX_SECONDS = 30.0  # after these no further turn begins
 _MAX_LOAD = 0.5  # processes that want to run, for each core; with more of others' the shuffle came out 10 times as slow
@@ -273,7 +275,7 @@ def _add_shuffle(measured: Calibration, narrow_ns: float, wide_ns: float) -> Non
     reads = 1 + moved_ns / (decode * _TYPICAL_ROW_BYTES * _READ_OVER_DECODE)
     measured.executors["shuffle_ns_per_row"] = _rounded(per_row)
     measured.executors["shuffle_ns_per_byte"] = _rounded(per_byte)
-    measured.executors["max_scattered_reads"] = _rounded(reads)
+    measured.executors["max_scattered_reads"] = _rounded(min(reads, EXECUTORS.max_shares))
 
 
 def _add_task(measured: Calibration, task_ns: float) -> None:
@@ -282,7 +284,8 @@ def _add_task(measured: Calibration, task_ns: float) -> None:
             "What a task costs could not be measured: many were done as fast as few. task_bytes stays as it is."
         )
         return
-    task_bytes = task_ns / measured.executors["decode_ns_per_byte"]
+    slower_decode = measured.executors["decode_ns_per_byte"] / EXECUTORS.decode_ns_per_byte
+    task_bytes = EXECUTORS.task_bytes * task_ns / _TASK_NS / slower_decode
     measured.executors["task_bytes"] = int(min(max(task_bytes, 1024), _MAX_TASK_BYTES))
 
 
