@@ -181,7 +181,7 @@ class Settings:
         "decoder",
         _one_of("own", "arrow"),
         "own",
-        "Who decodes Parquet pages. `own`: sundog's kernels where they can, Arrow for the rest. `arrow`: Arrow always.",
+        "The decoder of pages. `own`: sundog's kernels where they can, Arrow for the rest. `arrow`: Arrow always.",
         Category.GENERAL,
     )
     trusted_settings: tuple[str, ...] = _option(
