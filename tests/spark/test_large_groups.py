@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,13 @@ QUERY = """
 """
 
 
-def scratch_folders() -> set[Path]:
-    root = Path(tempfile.gettempdir())
-    return {*root.glob("sundog-*"), *root.glob("*/sundog-*"), *root.glob("*/*/sundog-*")}
+def scratch_folders(session: Any) -> set[Path]:
+    """Of this process, and of the Python workers of this session: other tests may spill at the same time."""
+    found = set(Path(tempfile.gettempdir()).glob(f"sundog-scratch-{os.getpid()}-*"))
+    task = session.sparkContext.parallelize([0], 1).map(lambda _: os.environ["SPARK_LOCAL_DIRS"])
+    for folder in task.first().split(","):
+        found |= set(Path(folder).glob("sundog-scratch-*"))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +63,7 @@ def test_more_groups_than_memory(
     """In shares or partitions that are small enough; or, where there may be four of them only, through the disk."""
     enabled.conf.set("spark.sundog.placement", placement)
     enabled.conf.set("spark.sundog.task.memoryBytes", "256m")
-    before = scratch_folders()
+    before = scratch_folders(enabled)
     with costs(enabled, max_shares=most_shares, max_exchange_partitions=most_partitions or 1000):
         ours = enabled.sql(QUERY).toArrow()
     run = sundog.last_run()
@@ -66,6 +71,6 @@ def test_more_groups_than_memory(
     assert ("HashShares" in run.plan) == (most_shares > 1)
     assert (run.metrics.get("spill_count", 0) > 0) == (most_partitions is not None)
     assert run.metrics["peak_memory_bytes"] <= 256 << 20
-    assert scratch_folders() == before
+    assert scratch_folders(enabled) == before
     assert_same(ours, answer, ordered=True)
     assert ours.column("groups").to_pylist() == [KEYS]
