@@ -8,7 +8,7 @@ from sundog.metrics import METRICS, Category, OperatorCounts
 from sundog.plan.explain import Line, outline, render_plan, steps_of
 from sundog.plan.records import StageRecord
 from sundog.plan.stages import StageGraph
-from sundog.report.wording import bytes_text, count_text, plural, seconds_text
+from sundog.report.wording import bytes_text, plural, seconds_text
 from sundog.support import Reason
 
 NOTHING = "Nothing of this query: Spark runs it unchanged."
@@ -89,7 +89,7 @@ def _stage_lines(graph: StageGraph, records: Sequence[StageRecord]) -> list[str]
     for record in records:
         rows = record.operators[-2].rows if record.operators else 0
         text = f"{record.number + 1}. {record.purpose} on {record.place}: {plural(record.tasks, 'task')}"
-        text += f", {count_text(rows)} rows, {seconds_text(record.seconds)}"
+        text += f", {plural(rows, 'row')}, {seconds_text(record.seconds)}"
         if record.given_up:
             text += f", given up: {record.given_up}"
         elif record.number in beside:

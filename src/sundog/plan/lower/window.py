@@ -126,9 +126,11 @@ def _after_sample(planner: Planner, plan: Window, steps: WindowSteps, possible: 
             if rows is not None:
                 return rows
     rows = held if held is not None else (yield from planner.lower(plan.child))
-    remark = (
-        "" if possible is None else f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
-    )
+    if possible is None:
+        return (yield from _over_exchange(planner, steps, rows, sample, window_ranges(size, site)))
+    if possible.strategy is not None:  # ranges were given up: they would not add up after an exchange either
+        return (yield from _over_exchange(planner, steps, rows, sample, 1))
+    remark = f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
     return (yield from _over_exchange(planner, steps, rows, sample, window_ranges(size, site), remark))
 
 
@@ -163,7 +165,7 @@ def _check_reach(steps: WindowSteps, sample: KeySample) -> None:
 
 
 def _over_exchange(
-    planner: Planner, steps: WindowSteps, rows: Pipeline, sample: KeySample | None, ranges: int, remark: str
+    planner: Planner, steps: WindowSteps, rows: Pipeline, sample: KeySample | None, ranges: int, remark: str = ""
 ) -> Steps[Pipeline]:
     """The rows in key order, with the window's columns; each row moved to its range."""
     graph = planner.graph
@@ -171,7 +173,7 @@ def _over_exchange(
         to_come = RangesToCome(steps.input_schema, steps.order_by, ranges, remark)
         return graph.exchange(rows, to_come, "Window").then(steps.sort(None), steps.window(None), steps.drop())
     _check_reach(steps, sample)
-    for count in (ranges, 1):
+    for count in dict.fromkeys((ranges, 1)):
         before = len(graph.stages)
         move = replace(steps.repartition(sample, count), remark=remark)
         moved = graph.exchange(rows, move, "Window")
