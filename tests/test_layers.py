@@ -2,7 +2,8 @@
 
 It is what lets the same operators run on a driver thread and in an executor's worker, and what lets a kernel be read
 without knowing Arrow, or a matcher without knowing how a query runs. If a folder needs one above it, the shared part
-moves down or is passed in; the table changes only with that discussion."""
+moves down or is passed in; the table changes only with that discussion.
+"""
 
 from __future__ import annotations
 

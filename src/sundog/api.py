@@ -24,7 +24,8 @@ def enable(spark: SparkSession) -> None:
     The session is a classic one, or one of Spark Connect whose server runs in this process's JVM
     (`remote("local[*]")`). Idempotent, and without effect on other sessions. Checks the settings and, on a cluster,
     once, that the executors' Python has what sundog needs; raises if not, and says what is missing. On a Spark that
-    sundog does not know it warns and changes nothing."""
+    sundog does not know it warns and changes nothing.
+    """
     problem = problem_with(spark)
     if problem is not None:
         warnings.warn(f"{problem} Nothing was changed: queries run on plain Spark.", stacklevel=2)

@@ -247,7 +247,8 @@ def session(
 
     `master` is `local[*]` unless given. Confs go in as a dictionary, or unpacked: `session(**{"spark.ui.enabled":
     "true"})`. If a session is already active it is returned with those confs applied that can still change, as Spark's
-    builder does."""
+    builder does.
+    """
     given = {**(confs or {}), **more_confs}
     strange = [key for key in given if not key.startswith("spark.")]
     if strange:

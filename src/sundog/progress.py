@@ -2,7 +2,8 @@
 
 Nothing is shown for the first second, so a fast query stays silent; what is shown goes to standard error or into the
 notebook's cell and is removed at the end, so it never mixes with a result. The runtimes report to a `ProgressSink` and
-do not know which kind it is."""
+do not know which kind it is.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@ saved.
 
 With `spark.sundog.mode=shadow` Spark answers every action. Those that sundog would take it runs as well, afterwards,
 and the answers are compared (`answers.py` says what counts as the same). What a team needs to know before it switches
-sundog on is in `sundog.shadow_report(spark)`; each difference is in the log too, when it is found."""
+sundog on is in `sundog.shadow_report(spark)`; each difference is in the log too, when it is found.
+"""
 
 from __future__ import annotations
 

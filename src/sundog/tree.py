@@ -6,7 +6,8 @@ nodes. So a node class declares its fields and gets traversal for free, and a re
 
 Trees may be deep: `a + b + c + …` nests once for each term, and Python's stack ends at a thousand calls. So nothing
 here recurses into children: walks and rewrites keep their own stack, and so do equality, hash and pickling, which
-dataclasses and pickle would do by recursion."""
+dataclasses and pickle would do by recursion.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 `tests/plans/<version>/aggregates.json` is what `tests/plans/record_aggregates.py` recorded; `aggregates.txt` beside it
 is what must come out: keys, calls and the projection above them, or the reasons. `SUNDOG_UPDATE_GOLDEN=1` writes the
-text anew: look at the difference before you commit it."""
+text anew: look at the difference before you commit it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Golden Catalyst plans -> what sundog takes of them, as text, without a JVM.
 
 `tests/plans/<version>/NAME.json` is Catalyst's JSON as `tests/plans/record.py` recorded it; `NAME.txt` beside it is
-what must come out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it."""
+what must come out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it.
+"""
 
 from __future__ import annotations
 

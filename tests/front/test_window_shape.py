@@ -1,7 +1,8 @@
 """Catalyst's windows -> logical windows, from golden plans, without a JVM.
 
 `tests/plans/<version>/window_NAME.json` is what `tests/plans/record_windows.py` recorded, `window_NAME.txt` what must
-come out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it."""
+come out. `SUNDOG_UPDATE_GOLDEN=1` writes the texts anew: look at the difference before you commit it.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Where an answer depends on the order of rows (`row_number`, `lag`, ROWS frames, `first`), the order is made total by a
 unique column. Sums of floats that depend on the order of addition are marked inexact; sums of values at the ends of a
-float's range are not drawn, since whether they reach infinity depends on that order too."""
+float's range are not drawn, since whether they reach infinity depends on that order too.
+"""
 
 from __future__ import annotations
 

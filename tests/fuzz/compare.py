@@ -4,7 +4,8 @@ Types of values count, the sign of a zero counts, NaN equals NaN. Rows are compa
 order, as multisets where not; at the cut of a LIMIT the rows tied in the whole sort key are free, but each must be one
 that the query without its LIMIT gives. Floats are equal bit by bit, except outputs marked inexact (sums, averages and
 moments of floats, whose last bits depend on the order of addition): those within RELATIVE and ABSOLUTE. Errors are
-compared by class and condition."""
+compared by class and condition.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Expressions in SQL as small trees, drawn by type from one table of forms.
 
 An expression knows its type's family and whether its value may differ in the last bits (`inexact`): such a value is
-compared within a tolerance and never decides anything (no WHERE, no sort key, no group)."""
+compared within a tolerance and never decides anything (no WHERE, no sort key, no group).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A query knows how much of its answer is determined (`Check`), so that the comparison can be as strict as SQL allows and
 no stricter: order by a unique key is compared row by row; order by other keys leaves only rows of equal keys free; a
-query without ORDER BY is a multiset. A LIMIT below another operator always has a total order."""
+query without ORDER BY is a multiset. A LIMIT below another operator always has a total order.
+"""
 
 from __future__ import annotations
 

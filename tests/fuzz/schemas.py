@@ -3,7 +3,8 @@ ties.
 
 A table is a `pa.Table` plus what the generator of queries must know of each column: its type in SQL, and whether sums
 over it are exact in any order (so that they can be compared bit by bit). `id` is unique and never NULL; it makes orders
-total."""
+total.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ Each script runs in two new sessions, first on plain Spark. Temporary views are 
 sundog has something to take. Answers are compared as multisets, floats within the tolerance of `compare.py`. Spark's
 own scripts are under `sql/core/src/test/resources/sql-tests/inputs` of its repository; they are not part of this
 project. Scripts hold queries that are free by nature (LIMIT without ORDER BY, random values, times): what is printed is
-to be read, not counted."""
+to be read, not counted.
+"""
 
 from __future__ import annotations
 

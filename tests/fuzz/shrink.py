@@ -1,7 +1,8 @@
 """The smallest case that still differs: fewer settings, files, rows, clauses, outputs and columns.
 
 Every step proposes a simpler case and keeps it if the two engines still differ in the same way. A proposal need not be
-a valid query: an analysis error is the same on both sides, and so no difference."""
+a valid query: an analysis error is the same on both sides, and so no difference.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Every function beside its oracles: the SQL that Spark computes, and the same in plain Python.
 
 A new function is one entry here. `tests/functions/test_pairs.py` then compares it by group, over frames, cut into tasks
-and ranges of any kind, and with Spark; a test fails for a declared function that has no entry."""
+and ranges of any kind, and with Spark; a test fails for a declared function that has no entry.
+"""
 
 from __future__ import annotations
 

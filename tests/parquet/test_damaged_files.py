@@ -2,7 +2,8 @@
 it.
 
 Every file here is sound but for one thing (`tests/fuzz/files/structure_damage.py`). What is read all the same must be
-what Arrow reads; the harness looks at both."""
+what Arrow reads; the harness looks at both.
+"""
 
 from __future__ import annotations
 

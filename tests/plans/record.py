@@ -5,7 +5,8 @@ without a JVM.
     .venvs/4.1/bin/python -m tests.plans.record
 
 The plans go into the folder of the Spark that is installed; what that Spark cannot analyse is left out and printed.
-Then look at what changed: `git diff --no-index tests/plans/4.2 tests/plans/4.3`."""
+Then look at what changed: `git diff --no-index tests/plans/4.2 tests/plans/4.3`.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@
 Each group becomes `<version>/expr_<group>.json`: a list of {"sql", "nodes"}, where `nodes` is the optimised
 expression's JSON with the fields that the JSON leaves out filled in by `front/jvm/details.py`. What must come out of
 them stands in `expr_<group>.txt`, which `tests/front/test_expressions.py` compares (and writes with
-SUNDOG_UPDATE_GOLDEN=1)."""
+SUNDOG_UPDATE_GOLDEN=1).
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
     python connect_job.py FOLDER
 
 Each query is run on plain Connect and with sundog enabled. What comes out is only compared here; `test_connect.py` says
-what is expected of it."""
+what is expected of it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Which rows a DataFrame sees after its files changed: the ones that plain Spark sees, or Spark's error, each by name.
 
 Every change is made to two copies of the same table, one queried by plain Spark and one by sundog, since a query of
-Spark may leave something behind (a listing, a cached relation) that the next query of either would use."""
+Spark may leave something behind (a listing, a cached relation) that the next query of either would use.
+"""
 
 from __future__ import annotations
 

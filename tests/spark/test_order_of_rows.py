@@ -2,7 +2,8 @@
 
 A task of Spark's takes its rows as they lie in the files, and tasks are merged in their order; files go to tasks by
 size, the largest first. So `first`, the ties of `max_by` and the sign of a smallest zero come out the same run after
-run."""
+run.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ enabled.
 A row that is at fault fails a Python worker, for which pyspark raises PythonException, where plain Spark would raise
 its ArithmeticException. No action of ours is there to put that right. So from the first `accelerate` on, pyspark's own
 conversion of the JVM's errors is followed by ours: a PythonException that carries a signed error of the query becomes
-the exception that Spark would have raised. All others are left as they are."""
+the exception that Spark would have raised. All others are left as they are.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One action in shadow mode: Spark answers it, then sundog runs it too, and the two are compared.
 
 Nothing that sundog does here reaches the caller: neither its answer nor its errors. An action that hands its rows out
-(a write, `foreach`) is run once, by Spark; its query is then run again on both and compared instead."""
+(a write, `foreach`) is run once, by Spark; its query is then run again on both and compared instead.
+"""
 
 from __future__ import annotations
 

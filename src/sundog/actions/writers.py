@@ -3,7 +3,8 @@
 pyspark's writers keep a writer of the JVM, which collects what is set and starts the write. Ours keep the same one
 inside a stand-in: settings go through to it, and what would start a write asks it for its command instead, the very
 plan that it would run. Spark analyses and checks that command on the original query; then the write is an action like
-any other."""
+any other.
+"""
 
 from __future__ import annotations
 

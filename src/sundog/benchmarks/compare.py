@@ -1,7 +1,8 @@
 """Two result files side by side: is a difference real, or inside what the runs scatter anyway?
 
 Means hide that a machine was busy. Two sets of runs count as different only if their ranges do not overlap and the
-medians are at least five per cent apart; all else is called the same."""
+medians are at least five per cent apart; all else is called the same.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The process that holds one engine and measures it: job on stdin, messages on stdout, the runner's id as argument.
 
 Each case waits for a line that says so: the runner may let other engines run in between. Whatever an engine prints goes
-to stderr, so that nothing but messages reaches the runner. A case that fails does not stop the ones after it."""
+to stderr, so that nothing but messages reaches the runner. A case that fails does not stop the ones after it.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Arrow copies every string of a column before it can be compared; 131,072 phrases took 11.7 ms that way, and 4.3 ms as
 numbers of dictionary entries. A test that looks at one column of strings alone is made once for each entry then.
 Strings that come as views of the bytes in their pages are compared with short constants word by word, and are copied
-for any other test."""
+for any other test.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """`sundog demo`: the three shapes on plain Spark and on sundog, over the same data, with the answers compared.
 
 Everything that it does with sundog, a user can do: `sundog.session`, `enable`, `disable`, `last_run`, and a setting.
-The answer of plain Spark is the measure of every other; if one differs, the demo fails."""
+The answer of plain Spark is the measure of every other; if one differs, the demo fails.
+"""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ def _run(steps: Steps) -> pa.Array:
     """The value at the end of the steps.
 
     Expressions may be deeper than Python's stack, so a handler does not evaluate its operands: it asks for them, and
-    the loop here keeps the handlers that wait."""
+    the loop here keeps the handlers that wait.
+    """
     waiting = [steps]
     value: pa.Array = None
     while waiting:

@@ -1,7 +1,8 @@
 """An expression as one stable line of text, for explain: `(price#3 > 10)`.
 
 Close to the SQL it came from, so that a reader of a plan recognises the query; the same expression always gives the
-same line, so that golden texts hold."""
+same line, so that golden texts hold.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Spark raises DIVIDE_BY_ZERO for any row of the table, not only for the rows of a top-k, so what can raise may not be
 skipped: such an expression stops pruning, and inside `a AND b` its rows must be chosen with care. The answer is "no"
-only where the types and constants prove it, e.g. `year(d) * 100 + month(d)` can never leave an int."""
+only where the types and constants prove it, e.g. `year(d) * 100 + month(d)` can never leave an int.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ tree decides.
 What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm/details.py`.
 
 Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node's place
-is a link to its parent's, of which `path` makes a tuple for the few that are asked."""
+is a link to its parent's, of which `path` makes a tuple for the few that are asked.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
 twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another
-one outside of whole-stage code. Both matter only to what can raise."""
+one outside of whole-stage code. Both matter only to what can raise.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def match_plan(
     """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot.
 
     `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the
-    rows of the whole are wanted on the driver."""
+    rows of the whole are wanted on the driver.
+    """
     matcher = _Matcher(read_table, read_foreign, settings, session, collected)
     matches = Matches()
     matcher.search_all(root, matches)

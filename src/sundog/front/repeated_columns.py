@@ -3,7 +3,8 @@
 Catalyst names a column by its id, and an operator may put out the same id at several places. A sundog plan finds its
 columns by name, so each of its nodes has every column once, and the repetition is made at the border: by a projection
 on top of a plan, which gives each place a name of its own (`id#0`, `id#0.2`), and by such names for an input from
-Spark. Nothing outside reads these names, since results are handed over by position."""
+Spark. Nothing outside reads these names, since results are handed over by position.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Every state is the summary of a set (count, means, moments), a row is a set of o
 together (`kernels/groups/by_group_moments.py`, `kernels/windows/sliding.py`), never by sums of squares: var_pop of
 {7000000000005, 7000000000007} is 1.0 exactly. As in Spark, an empty set gives NULL, the sample functions give NULL for
 one row, corr gives NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance
-with infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning.)"""
+with infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning.)
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ that of the rows of a task, then that of the tasks; `operators/aggregate/phases.
 
 Over frames, a *candidate* is an element that may be picked: one that the FILTER keeps and, with IGNORE NULLS, that is
 not NULL. Where all elements are candidates the place is plain arithmetic on the frame's bounds; else it goes through
-running counts."""
+running counts.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """row_number, rank, dense_rank, ntile, percent_rank and cume_dist: functions of a row's place, not of values.
 
 `Standing` says where a range stands in its window: how many rows and peer groups are before it, how many rows there are
-in all."""
+in all.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Accumulators that keep, for each group, the columns of the row that wins.
 
 What kind of value it is does not matter: a kernel finds the *row* of each group, and the columns are taken there. So
-one mechanism serves every type. Partial states compete like rows, those held before those that come."""
+one mechanism serves every type. Partial states compete like rows, those held before those that come.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def kernel(
 
     `inline` is for a helper that other kernels call in their innermost loop: LLVM then always dissolves it into the
     caller. `signatures` (in numba's notation, such as `"int64(int64[::1])"`) are what `warm_up` prepares. Kernels
-    belong at the top level of a module; one that closes over variables works but is not cached."""
+    belong at the top level of a module; one that closes over variables works but is not cached.
+    """
 
     def compiled(function: F) -> F:
         dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=False, forceinline=inline)(function)

@@ -3,7 +3,8 @@
 A group key of type string is carried as length, prefix and address (`kernels/strings.py`), so that moving a key never
 moves its bytes; and a page is decoded where it lies. Loads, stores, a copy and a hint to the processor are all that is
 needed; they are unaligned, and the caller guarantees that the address range belongs to a buffer that it keeps alive.
-The hint may name any address."""
+The hint may name any address.
+"""
 
 from __future__ import annotations
 

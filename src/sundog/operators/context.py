@@ -103,7 +103,8 @@ def remove_abandoned_scratch(root: str) -> None:
     """Remove scratch folders in `root` whose processes are gone.
 
     Spark ends the Python worker of a cancelled task with SIGKILL, so that nothing in it can clean up; the next task on
-    the same executor does. `root` must belong to one executor, whose processes see each other."""
+    the same executor does. `root` must belong to one executor, whose processes see each other.
+    """
     with suppress(OSError):  # what cannot be listed cannot be cleaned, and is no reason to fail a task
         for folder in os.scandir(root):
             found = re.fullmatch(rf"{_SCRATCH}(\d+)-.*", folder.name)

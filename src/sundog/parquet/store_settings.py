@@ -3,7 +3,8 @@
 Hadoop has a hundred settings for each store, in the session, in read options and for single buckets. Three kinds are
 told apart: those with a counterpart in Arrow, those that only tune (timeouts, threads, read-ahead, how files are
 written), and all others. One of the others may change *what is read or who reads it* (a role, a proxy, a key store,
-encryption by the client), so it leaves the query to Spark. Nothing here opens anything."""
+encryption by the client), so it leaves the query to Spark. Nothing here opens anything.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The planner compares ways to run a query by these numbers. Each stands with the measurement that it was taken from;
 `sundog doctor --calibrate` measures the main ones on the user's own machine and cluster and writes them to a file,
-which `spark.sundog.costs` names. `sundog.explain(df, costs=True)` prints those that a plan was made with."""
+which `spark.sundog.costs` names. `sundog.explain(df, costs=True)` prints those that a plan was made with.
+"""
 
 from __future__ import annotations
 

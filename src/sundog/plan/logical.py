@@ -2,7 +2,8 @@
 
 Trees of any arity: `Scan` and `Foreign` are the leaves, `Union` has any number of children. Columns carry internal
 names (`name#exprId`), unique in the whole query, so no node needs to qualify or rename to stay unambiguous. The names
-that the user sees are put on once, at the top, by position."""
+that the user sees are put on once, at the top, by position.
+"""
 
 from __future__ import annotations
 

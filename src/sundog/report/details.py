@@ -11,7 +11,8 @@ records below of them, which the report draws.
     ))
 
 A key may be of any orderable type, so a value comes to the picture as a `KeyPoint`: a position, and the text that
-people see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such."""
+people see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ class RangeMark:
 
     `low` and `high` are the least and greatest key it may own; `halo_low` and `halo_high` how far it borrows, None
     where it borrows nothing on that side. `halo_rows` and `seconds` are None where they are known for all ranges
-    together only."""
+    together only.
+    """
 
     rows: int
     low: KeyPoint | None = None
@@ -109,7 +111,8 @@ class WindowDetails:
 
     `cut_by` says where the cut points came from ("row-group statistics", "a sample of the key"). `moved_by` says how
     rows reached their range ("reading them straight from the files", "an exchange"). `is_estimate`: rows of each range
-    are what `cut_by` promised, not counted."""
+    are what `cut_by` promised, not counted.
+    """
 
     order: str
     frames: tuple[str, ...] = ()

@@ -2,7 +2,8 @@
 
 `Run.to_html(path)` writes one run, the demo writes several into one page, and a notebook shows a run by `run_fragment`.
 All three use the same templates. Everything that comes from a query (column names, paths, values, error texts) passes
-through autoescaping, and the page's content security policy allows only the one script that is ours, by its hash."""
+through autoescaping, and the page's content security policy allows only the one script that is ours, by its hash.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +21,10 @@ from sundog.plan.explain import outline
 from sundog.plan.lower.scan import TableScan
 from sundog.plan.records import StageRecord
 from sundog.plan.stages import StageGraph
-from sundog.report.charts import (
-    Bar,
-    Phase,
-    RangeMap,
-    RowGroupMap,
-    partition_columns,
-    phases,
-    range_map,
-    row_group_map,
-    timed_bars,
-)
+from sundog.report.charts.bars import partition_columns, phases, timed_bars
+from sundog.report.charts.parts import Bar, Phase, RangeMap, RowGroupMap
+from sundog.report.charts.ranges import range_map
+from sundog.report.charts.row_groups import row_group_map
 from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails
 from sundog.report.explain import counts_of
 from sundog.report.headline import row_groups, summary, verdict, window_rows

@@ -2,7 +2,8 @@
 on.
 
 A table kept by hand beside its code is wrong after the second change. `sundog docs` writes these pages, and a test
-fails when one of them is stale."""
+fails when one of them is stale.
+"""
 
 from __future__ import annotations
 

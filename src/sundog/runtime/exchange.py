@@ -71,7 +71,8 @@ def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
     A byte costs some 10 ns on its way through two Python workers and Spark's shuffle; looking at it and casting it, 1
     ns. Sums and counts of rows that were not worth grouping, and the doubles that AVG makes of integers, are mostly
-    small."""
+    small.
+    """
     whole = _whole_numbers(column) if pa.types.is_float64(column.type) else column
     if whole is None or not pa.types.is_signed_integer(whole.type):
         return None

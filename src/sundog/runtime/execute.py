@@ -2,7 +2,8 @@
 
 Nothing is decided here. A step of the planner is a stage whose rows it wants to see; it is run with the stages that it
 reads, each once, and the rows are sent back. What is left at the end is the result's stage, which runs when its rows
-are asked for."""
+are asked for.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +234,8 @@ def execute(
     """Plan a part of a query, running the steps that planning needs; its result runs when it is taken.
 
     `on_graph` is given the graph at once, so that it is known also where a step fails. `for_good`: see `Planner`.
-    Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's."""
+    Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
+    """
     started = perf_counter()
     planner = Planner(tree, settings, sites_of(session, settings, executors_unusable), for_good)
     on_graph(planner.graph)

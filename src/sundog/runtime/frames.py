@@ -45,7 +45,8 @@ def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
     """Spark's own Arrow collection, past the interception of actions.
 
     A KeyboardInterrupt also cancels the job, and pyspark then raises that error over it: it is the interrupt that
-    counts."""
+    counts.
+    """
     try:
         batches: list[pa.RecordBatch] = PandasConversionMixin._collect_as_arrow(frame)
     except Exception as error:

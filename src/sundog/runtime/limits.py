@@ -2,7 +2,8 @@
 
 A string column of Arrow has 32-bit offsets, so one array holds 2 GiB of bytes. Where many long strings come together,
 batches are cut smaller (`operators/aggregate/grouping/states.py`, `parquet/decode/reader.py`). Where they cannot be,
-because rows are joined or repeated by Arrow itself, its error says so."""
+because rows are joined or repeated by Arrow itself, its error says so.
+"""
 
 from __future__ import annotations
 

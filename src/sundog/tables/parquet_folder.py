@@ -32,5 +32,6 @@ def in_reading_order(files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
 
     `first`, the ties of `max_by`, and which of -0.0 and 0.0 is the minimum, show that order. It is Spark's wherever a
     file is one split; of files larger than `spark.sql.files.maxPartitionBytes` Spark takes the shorter last splits
-    later."""
+    later.
+    """
     return tuple(sorted(files, key=lambda file: -file.size))

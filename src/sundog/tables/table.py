@@ -7,7 +7,8 @@ alone. A new format is one file beside `parquet_folder.py` and its recognition i
 
 Data is in Parquet files. A file's columns are found by the names that `FileColumn.file_name` gives them, so a format
 may rename its columns. Not there, because nothing would read it yet: rows that are deleted although a file holds them,
-columns found by field id, the name of a snapshot. A format that has one of these must decline such a table."""
+columns found by field id, the name of a snapshot. A format that has one of these must decline such a table.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 `repartition(n, column)` puts a row into the partition `hash(column) mod n`, and the hash is a fixed one (Murmur3 of 32
 bits, seed 42), the same on every machine. So for each partition there is a number that is hashed into it. They are
 looked for once for each `n`; a row then goes where it should by the number of its partition instead of the partition
-itself."""
+itself.
+"""
 
 from __future__ import annotations
 

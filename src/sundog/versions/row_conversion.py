@@ -1,7 +1,8 @@
 """Rows out of an Arrow table, for versions whose pyspark has no conversion of its own, or one that is slow.
 
 The Python types are those that Spark's own `collect` gives: binaries are bytearrays, instants are naive datetimes in
-the process's local time. Types that hold others do not occur: sundog hands out none."""
+the process's local time. Types that hold others do not occur: sundog hands out none.
+"""
 
 from __future__ import annotations
 

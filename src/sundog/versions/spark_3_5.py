@@ -2,7 +2,8 @@
 
 A DataFrame is one class, of classic sessions only. Its rows cannot be made of an Arrow table in public, so they go the
 way that rows of pandas go. Types are read from Parquet as they are stored. Letters change their case by Java's rules.
-Scala is 2.12."""
+Scala is 2.12.
+"""
 
 from __future__ import annotations
 

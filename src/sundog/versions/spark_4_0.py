@@ -2,7 +2,8 @@
 
 Arithmetic holds its evaluation mode itself and not in a context; the remainder has no error condition of its own; there
 is no `repartitionById`; binaries are always bytearrays, and pyspark's conversion of rows takes a function call for each
-value. Writers of the JVM run their commands and give none out."""
+value. Writers of the JVM run their commands and give none out.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Which Spark, Python and Java were tested together: what `tests/versions` wrote down after it had passed there.
 
 `tested_<version>.json` beside this file holds one entry for each environment. The doctor and `docs/compatibility.md`
-show them; `make test-sparks RECORD=1` adds the environments that it runs in."""
+show them; `make test-sparks RECORD=1` adds the environments that it runs in.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 `install` must run before anything of sundog is imported. It switches numba off, so that a coverage-guided fuzzer sees
 the lines of a kernel, and puts functions in the place of `sundog.kernels.pointers` that raise `OutOfBounds` for an
 address that is in no buffer: as an address sanitizer would. Buffers are those that Arrow allocates from then on (with
-the bytes behind them that they were asked for, and no padding) and those that `allow` names."""
+the bytes behind them that they were asked for, and no padding) and those that `allow` names.
+"""
 
 from __future__ import annotations
 

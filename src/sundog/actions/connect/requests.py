@@ -3,7 +3,8 @@
 The server's planner runs some relations while it plans them (statistics, `show`, catalog calls), and others are tied to
 the request that it answers (observed metrics, models, checkpoints). To plan those here as well would run them twice, or
 lose what they report. So the relations that are known to be plans are listed, and a request with any other stays with
-Connect."""
+Connect.
+"""
 
 from __future__ import annotations
 

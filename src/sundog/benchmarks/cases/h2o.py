@@ -2,7 +2,8 @@
 
 Group-by q10 has as many groups as rows and the window questions as many results as rows: their main form is rolled up
 into one row (`cases/model.py` says why). The window questions as published are `…-rows`. Keys of ORDER BY in the window
-questions are unique or their ties do not show, so all engines must agree."""
+questions are unique or their ties do not show, so all engines must agree.
+"""
 
 from __future__ import annotations
 

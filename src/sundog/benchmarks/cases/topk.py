@@ -2,7 +2,8 @@
 
 `q1` to `q4` are the published ones over scrambled, disjoint row groups: narrow and wide, 100 and 1,000 rows. Around
 them: a column that no statistics can help with, one file alone, a WHERE on another column, two keys, OFFSET, LIMIT
-alone, a table that grows, and events by time."""
+alone, a table that grows, and events by time.
+"""
 
 from __future__ import annotations
 

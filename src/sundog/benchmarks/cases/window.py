@@ -1,7 +1,8 @@
 """Windows with no PARTITION BY over the events: frames of 10 and 600 seconds before each row.
 
 In 600 seconds there are about 11,500 rows at 10 million, so an engine that adds up each frame anew shows it. The
-db-benchmark windows are in `h2o.py`."""
+db-benchmark windows are in `h2o.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The data sets by name: which tables each has, how large it is unless told, and where its files are.
 
 A finished data set carries a note beside its files (`_sundog_data.json`) that says what it is. The note is written
-last: a folder with files and no note is a broken or foreign one and is never silently used or overwritten."""
+last: a folder with files and no note is a broken or foreign one and is never silently used or overwritten.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Group-by (`G1`, K = 100): three string keys and three integer keys of 100, 100 and N/100 values, two small integers and
 a double. Window (`J1`): `id3` is unique and in random order, `id1` and `id2` have N / 1,000,000 and N / 1,000 values,
-`v2` is a random double below 100. A RANGE of 3 over `v2` therefore covers three per cent of all rows."""
+`v2` is a random double below 100. A RANGE of 3 over `v2` therefore covers three per cent of all rows.
+"""
 
 from __future__ import annotations
 

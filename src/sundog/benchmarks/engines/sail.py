@@ -1,7 +1,8 @@
 """Sail: its Spark Connect server inside this process, asked through Spark's own client.
 
 Sail checks the version of the PySpark beside it. Where the newest Sail refuses ours, give this engine a Python of its
-own (`--python sail=PATH`) with `pysail` and the `pyspark-client` that it accepts."""
+own (`--python sail=PATH`) with `pysail` and the `pyspark-client` that it accepts.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Arrow's comparisons follow IEEE, where every comparison with NaN is false. For columns without floats they are Spark's
 already. For floats each operator is rewritten so that it needs Arrow's comparison once: `a > b` is `not (a <= b)`
-unless b is NaN, and a constant that is not NaN, by far the most common case, needs nothing more."""
+unless b is NaN, and a constant that is not NaN, by far the most common case, needs nothing more.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Generated code computes a subexpression that occurs in several places once, befo
 in one column and `x <> 0 AND 1 / x > 2` in another divide by every x, which neither does alone. That is how Spark's
 projections, aggregates and filters raise errors that no row of theirs asks for. What is compared here is what counts
 there (`EquivalentExpressions`): both sides of AND and OR and all operands do; of CASE and COALESCE only what is always
-evaluated, and what all branches have in common."""
+evaluated, and what all branches have in common.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Arrow's kernels do the work wherever they agree with Spark, which for valid UTF-8 is nearly everywhere. Spark also
 accepts strings that are not valid UTF-8 (it never checks what a file holds) and has its own way through them: a byte
 that cannot start a character counts as one. Columns with such bytes, and case mapping beyond ASCII, go value by value,
-each distinct value once."""
+each distinct value once.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
 that from left to right. It takes the conjuncts other than IS NOT NULL one after the other, makes the checks for NULL of
 the columns that a conjunct reads just before it, and the checks that are left over last. A row that fails one is out; a
 conjunct that is NULL fails. So 1 / x is divided also where n is NULL. What cannot raise may be tested in any order, and
-is, all at once."""
+is, all at once.
+"""
 
 from __future__ import annotations
 

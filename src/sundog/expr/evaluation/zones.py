@@ -7,7 +7,8 @@ it is evaluated, and nothing here knows a zone by name.
 
 Times are whole seconds in int64, so that no shift can overflow: of an *instant*, since the epoch in UTC, or *local*,
 the same count on a wall clock. Rules without end repeat every 400 years, after which weekdays and leap years are the
-same again; so the table holds one such cycle and later times are mapped into it."""
+same again; so the table holds one such cycle and later times are mapped into it.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class Scope:
     """What an expression may refer to: columns by internal name, and what the session decides.
 
     `zones` holds the JVM's rules of time zones by name (`time_zones.java_zone`); those of fixed offset need not be
-    there."""
+    there.
+    """
 
     columns: Mapping[str, pa.DataType]
     zone: str = "UTC"

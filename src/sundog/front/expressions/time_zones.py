@@ -2,7 +2,8 @@
 
 Three calls bring the whole history: java.time prints its transitions and its rules for the future as text, and that
 text is parsed here into a `Zone`, which computes without the JVM. See `sundog.expr.evaluation.zones` for why no other
-source will do."""
+source will do.
+"""
 
 from __future__ import annotations
 

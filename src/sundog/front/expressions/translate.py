@@ -2,7 +2,8 @@
 
 Names, types, coercions and most simplifications are Catalyst's work and already done. What is left is one table: the
 class name of each expression that sundog computes exactly as Spark does, and how it is read. What is not in the table
-is declined, never guessed; what is in it may still be declined for its types. All reasons in a tree are gathered."""
+is declined, never guessed; what is in it may still be declined for its types. All reasons in a tree are gathered.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def translate(node: Node, scope: Scope) -> Expr:
     """The expression; raises `Declined` with every reason found in the tree.
 
     Trees may be deeper than Python's stack, so children are read before their parents, whose readers find them in
-    `done`."""
+    `done`.
+    """
     done: dict[int, Expr | Declined] = {}
     inner = replace(scope, done=done)
     for current in reversed(list(node.walk())):

@@ -2,7 +2,8 @@
 
 A py4j call takes 0.1 to 0.3 ms, so a listing of a thousand files read getter by getter would take a second. Method
 handles are composed once (`lookup -> chain -> function`) and then run over a whole collection in one call; only the
-JSON of the result is sent, in pieces (see `large_text.py` for why in pieces)."""
+JSON of the result is sent, in pieces (see `large_text.py` for why in pieces).
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ def held_listings(jdf: Any) -> dict[tuple[int, ...], Any]:
     """The files that the first action on this DataFrame read, for the next ones on the same DataFrame.
 
     Spark keeps the physical plan with the DataFrame, and the plan keeps the list of files of its first run: after an
-    INSERT the same DataFrame still gives the old rows, while one derived from it sees the new ones."""
+    INSERT the same DataFrame still gives the old rows, while one derived from it sees the new ones.
+    """
     found: dict[tuple[int, ...], Any] = jdf.__dict__.setdefault("_sundog_listings", {})
     return found
 

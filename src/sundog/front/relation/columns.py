@@ -74,7 +74,8 @@ def _is_readable(field: dict[str, Any]) -> bool:
     """Not one of Spark's hidden columns, nor one with a default that Spark's own reader fails on for old files.
 
     Spark's vectorised reader knows no binary defaults and takes decimals through a long. The padding of CHAR columns is
-    an expression of the plan, not of the scan."""
+    an expression of the plan, not of the scan.
+    """
     metadata, dtype = field["metadata"], arrow_type(field["type"])
     if dtype is None or "__metadata_col" in metadata or "__file_source_metadata_col" in metadata:
         return False
@@ -87,7 +88,8 @@ def output_columns(leaf: Node, schema: RelationSchema) -> tuple[tuple[FileColumn
 
     A column of a type or kind that sundog does not read is left out: a query that uses it finds no such column in scope
     and is declined then, while a query that does not is unaffected. An attribute that is not in the relation's schema
-    is one of Spark's hidden columns (`_metadata`)."""
+    is one of Spark's hidden columns (`_metadata`).
+    """
     file_columns: list[FileColumn] = []
     partition_columns: list[PartitionColumn] = []
     for attribute in leaf["output"]:

@@ -7,7 +7,8 @@ plan's JSON has none.
 
 Sizes of local files are those of now, not of the listing: a file that was rewritten since must not be answered from an
 old footer. Spark reads the row groups whose middle lies within the size that it listed, so a file that has become
-larger is left to Spark, and so is one that is empty now."""
+larger is left to Spark, and so is one that is empty now.
+"""
 
 from __future__ import annotations
 

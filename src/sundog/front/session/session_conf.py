@@ -2,7 +2,8 @@
 
 `SQLConf.getConfString` knows defaults, alternative keys and fallbacks; asking which keys are *set* would not. All
 values come in one call: one call for each key took 3 ms together. Which keys there are, and what each means here, is in
-`conf_table.py`."""
+`conf_table.py`.
+"""
 
 from __future__ import annotations
 

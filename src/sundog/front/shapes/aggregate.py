@@ -11,7 +11,8 @@ Whatever still reads another column was no legal query, or one of a form that is
 
 DISTINCT over one list of arguments is part of the calls. Over several lists, or with FILTER, Catalyst has turned it
 into an Expand below, as it does with ROLLUP, CUBE and GROUPING SETS; bool_and and bool_or are min and max, count_if is
-a count."""
+a count.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
 
 ClickBench asks for ninety of them, and each is a pass over the rows. It is done for columns of 8 and 16 bits and
 constants of up to 20 bits: then neither `w + 1` nor a sum of 2^42 rows can overflow, so that nobody can tell the
-difference. It is done here and not by a rule of the plan, since it decides whether the query is worth taking."""
+difference. It is done here and not by a rule of the plan, since it decides whether the query is worth taking.
+"""
 
 from __future__ import annotations
 

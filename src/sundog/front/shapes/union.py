@@ -1,7 +1,8 @@
 """`UNION ALL` of tables below a shape: the scans of all children become the inputs of one stage.
 
 Catalyst has given the children the same types, by position. Its output has the columns of the first child, so the
-others are renamed to them."""
+others are renamed to them.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ again, count(NULL) is the constant 0. Such an output becomes a projection over a
 What is declined, and why: intervals of a day and more, or of months, on a timestamp in a zone whose clocks change
 (Spark's frame pointers never go back, so those frames are no mathematical ones); calendar intervals of mixed parts;
 frames without ORDER BY whose rows depend on the order in which Spark happens to read; functions that have no sliding
-form here."""
+form here.
+"""
 
 from __future__ import annotations
 

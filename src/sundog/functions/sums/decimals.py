@@ -8,7 +8,8 @@ known here. So a sum of one group whose values are so large that some order of t
 Spark (`_DecimalSums.depends_on_tasks`).
 
 Over frames, the sum is held whole, and only the result is held against its type. The few frames whose sum may need more
-than 38 digits are computed again with Python's integers."""
+than 38 digits are computed again with Python's integers.
+"""
 
 from __future__ import annotations
 

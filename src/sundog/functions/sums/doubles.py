@@ -7,7 +7,8 @@ Over frames, Spark recomputes a sliding frame from its first row to its last. Th
 all of them where large values cancel: over 1e16, 1, -1e16, 1 Spark says 1, the exact sum is 2. So frames that are cheap
 to add up in order are (they are then Spark's sums bit for bit), wide ones are summed exactly and rounded once, and of
 those the ones in which values cancel are added up in order after all. `_CANCELS` is set so that this costs about 20
-additions per row on random values of both signs, whatever the width, and nothing where all values have one sign."""
+additions per row on random values of both signs, whatever the width, and nothing where all values have one sign.
+"""
 
 from __future__ import annotations
 

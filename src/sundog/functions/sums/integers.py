@@ -2,7 +2,8 @@
 
 Whether a sum leaves 64 bits is asked at every row, in the order of rows, as in Spark. Most sums cannot: values are few
 or narrow. By group that is known from the batch at hand, over frames from the widest frame; only the others are
-checked."""
+checked.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ try_sum and try_avg give NULL instead of all that. Precisions and scales end at 
 When it is asked whether a sum is out of range differs. Integers: at every row, in the order of rows. Decimals by group:
 at every row, too; over a frame the sum is held whole and only the result is asked. So the errors differ as well: by
 group the sum of decimals overflowed (`SparkQueryError.decimal_sum_overflow`), over a frame the result does not fit
-(`SparkQueryError.decimal_out_of_range`)."""
+(`SparkQueryError.decimal_out_of_range`).
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ are opened first, without following a link, and what was opened is then looked a
 use another user could put something else there. What is made here is open to its owner only, whatever the umask.
 
 Windows has neither owners nor modes in this form. There a user's cache folder is inside his profile, and nothing is
-checked."""
+checked.
+"""
 
 from __future__ import annotations
 

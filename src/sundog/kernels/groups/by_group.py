@@ -4,7 +4,8 @@
 rows count. Integers, dates and booleans of every width are widened to int64 on the way, and floats (for averages also
 integers) to float64; converting the column before would cost as much as the loop. Rows of one group are taken in their
 order, so a result that depends on order (a sum of doubles, the first of two equal values) is that of the rows as they
-came."""
+came.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A call of a kernel gives Python's lock away and waits to get it back. Two threads that read chunks of 100 kB, with a
 call for each step on the way, wait for each other so much that both together are hardly faster than one. And a page
-that is decoded as soon as it is read is still in the cache."""
+that is decoded as soon as it is read is still in the cache.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def decode_numbers(file: int, chunks: Any, stored: Any, rooms: Any, valid: Any, 
     `file` is the descriptor of the file. `rooms` are the addresses of memory for the largest page as it is stored, for
     the largest one decompressed, and for the largest dictionary. Behind each of them, and behind the numbers that are
     written, there are `SLACK` bytes: numbers of all widths are moved eight bytes at a time, and what is written too
-    much is written over by the next."""
+    much is written over by the next.
+    """
     for number in range(chunks.shape[0]):
         chunk = chunks[number]
         pages = stored[chunk[FIRST_PAGE] : chunk[FIRST_PAGE] + chunk[PAGES]]

@@ -34,7 +34,8 @@ def open_page(page: Any, start: int, is_snappy: bool, unpacked: int, opened: Any
     """Decompress the page at `start` to `unpacked` and tell which rows have a value. How many have none, or `BROKEN`.
 
     Where the codec is another one than Snappy it has been decompressed already. A dictionary has no `valid`, and no
-    levels."""
+    levels.
+    """
     if page[UNPACKED_AT] == AS_STORED:
         opened[VALUES], opened[VALUES_END] = start, start + page[PACKED]
     else:
@@ -62,7 +63,8 @@ def fetch_page(file: int, chunk: int, offset: int, page: Any, room: int) -> Any:
     """Where the page is in memory, after its levels where they are not inside; or `BROKEN`.
 
     It is in the chunk that begins at the address `chunk`; or, if that is 0, it is read to `room` from the file, where
-    the chunk begins at `offset`."""
+    the chunk begins at `offset`.
+    """
     if chunk:
         return chunk + page[PACKED_AT]
     before = max(page[LEVELS], 0)
@@ -83,7 +85,8 @@ def open_pages(
     """All pages of a chunk, whose bytes stay in `out` or in the chunk. How many rows have no value, or `BROKEN`.
 
     The first page is the dictionary, of no entries where there is none. Block 0 is `out`, and block 1 the chunk itself,
-    for pages that are not compressed. `stored` has been checked: all of it is inside of the chunk and of `out`."""
+    for pages that are not compressed. `stored` has been checked: all of it is inside of the chunk and of `out`.
+    """
     missing = 0
     first = 0
     for number in range(stored.shape[0]):

@@ -2,7 +2,8 @@
 
 Every kernel reads between two addresses and no byte beyond, whatever the page claims: what does not fit gives `BROKEN`,
 and the caller leaves the chunk to Arrow, which knows what to say of it. All pages of a chunk are decoded by one call,
-behind each other. `valid` has a byte for each row, and is empty where all of them have a value."""
+behind each other. `valid` has a byte for each row, and is empty where all of them have a value.
+"""
 
 from __future__ import annotations
 

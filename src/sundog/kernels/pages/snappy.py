@@ -5,7 +5,8 @@ waits to get it back: two threads that decompress pages of 100 kB in this way ar
 
 A block is its length and then pieces: bytes to be copied from here, or a length and a distance to be copied from what
 was already written. As in `parquet_values.py`, nothing is read or written outside of the given bytes, and what does not
-add up gives `BROKEN`."""
+add up gives `BROKEN`.
+"""
 
 from __future__ import annotations
 

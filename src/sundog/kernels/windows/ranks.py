@@ -3,7 +3,8 @@
 `offsets` are the segments as in `frames.py`; `groups` are the peer groups (rows with equal order keys) in the same
 form, and no group crosses a segment. `before` says how many rows, or groups, of the segment lie in ranges before this
 one: a range of a larger window then counts on where the one before it stopped. It has an effect on the first segment
-only, since a window that is cut into ranges has one segment."""
+only, since a window that is cut into ranges has one segment.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The hash is of the key's values alone, so tasks agree without knowing of each other. Rows of one target lie in one
 piece; a target is a slice. Batches wait until there are some thousand rows for each target: a hundred million rows in
-batches of a row group, sent to 67 targets, were 50,000 pieces, and handing them over was half of the query's time."""
+batches of a row group, sent to 67 targets, were 50,000 pieces, and handing them over was half of the query's time.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ Where every task reads all rows and takes its share of the keys, the first excha
 
 Order: partial groups keep the order of their rows, and an exchange that carries a call to which order matters delivers
 them in the order of the tasks (`HashPartition.ordered`), so picks are those of the rows in file order. DISTINCT groups
-by its values in between and loses that order, in Spark too."""
+by its values in between and loses that order, in Spark too.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def aggregate_phases(
 
     `in_process`: all of them run in this process, and exchanges hand over batches as they are. `shares`: as many tasks
     read all rows, and each takes a share of the keys, which waits in `parts`. `hidden` and `best`: what of the result
-    nobody wants."""
+    nobody wants.
+    """
     last = partitions if keys else 1
     values = distinct_values(aggregates)
     if not values:

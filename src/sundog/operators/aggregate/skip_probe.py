@@ -8,7 +8,8 @@ above `skip_ratio` ends grouping for a while; the while doubles each time, so th
 looked at, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
 
 Tasks that run in one process tell each other: where grouping did not pay for one of them, the next ones look at an
-eighth of a window only before they believe it."""
+eighth of a window only before they believe it.
+"""
 
 from __future__ import annotations
 

@@ -190,7 +190,8 @@ def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
 
     Any rows would be right, but Spark's are these. Row groups that match as a whole were once read first, which gave
     other rows. Put a `LimitOperator` above it: when that has enough rows it stops asking, and what follows is never
-    read."""
+    read.
+    """
     runs = plan.split_runs(force_per_row_group=True)
     batch_rows = min(max(limit, _SMALLEST_BATCH), _RUN_ROWS)
     return ScanTask(plan.reading, plan.slices(runs), plan.columns, plan.predicate, batch_rows)

@@ -66,7 +66,8 @@ def plan_fetch(plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_column
     """Fetches for the winners' missing columns; none if nothing is missing.
 
     With fewer row groups than tasks, `split_columns` shares out the columns of a row group as well. Tasks then differ
-    in their schema, which driver threads do not mind and a Spark stage would."""
+    in their schema, which driver threads do not mind and a Spark stage would.
+    """
     names = plan.late_columns
     if not names or winners.num_rows == 0:
         return []

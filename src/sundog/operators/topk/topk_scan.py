@@ -49,7 +49,8 @@ class TopKSearch:
     """The search while it runs: queue, threshold and best rows so far. Threads may share it.
 
     Driver threads:   each calls `work(context)`; then `winners()`. Executor rounds:  `while tasks :=
-    search.next_round(n): for batch in run(tasks): search.add(batch)`; then `winners()`."""
+    search.next_round(n): for batch in run(tasks): search.add(batch)`; then `winners()`.
+    """
 
     def __init__(self, plan: TopKPlan) -> None:
         self.plan = plan

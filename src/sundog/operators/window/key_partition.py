@@ -2,7 +2,8 @@
 word.
 
 Spark shuffles and sorts by the key's values, strings and all. Nobody asked for that order: rows of one key must only be
-next to each other. Here keys are hashed as those of GROUP BY are (`columns/key_layout.py`), and numbered in a task."""
+next to each other. Here keys are hashed as those of GROUP BY are (`columns/key_layout.py`), and numbered in a task.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ a version that is asked for cheaply, and Spark's listing may be old: their foote
 
 `file_metadata.py` has read and checked the whole footer before Arrow makes its objects of it. They are for Arrow's
 decoder, and are asked for the schema alone: the C++ exceptions of what they say of row groups and column chunks are not
-translated, and would end the process."""
+translated, and would end the process.
+"""
 
 from __future__ import annotations
 

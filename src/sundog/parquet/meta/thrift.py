@@ -3,7 +3,8 @@
 For page headers and single elements of a schema; footers, which are larger, are read by
 `kernels/pages/thrift_values.py`. A struct is a dict from field number to `(type, value)`; nested structs are dicts
 again, lists are `(type, items)`. Nothing is named here: the field numbers are those of `thrift_fields.py`. No bytes
-make it read outside of them, recurse deeper than `_DEEPEST`, or build a number of more than 64 bits."""
+make it read outside of them, recurse deeper than `_DEEPEST`, or build a number of more than 64 bits.
+"""
 
 from __future__ import annotations
 

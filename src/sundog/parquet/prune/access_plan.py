@@ -5,7 +5,8 @@
 
 Everything that prunes narrows such a plan; the reader only obeys it. A *run* is what is read in one go. A plain scan
 wants few and long ones, so consecutive row groups with one verdict are one run. A scan under a threshold wants to stop
-and look before each row group, so each is a run of its own: `split_runs(force_per_row_group=True)`."""
+and look before each row group, so each is a run of its own: `split_runs(force_per_row_group=True)`.
+"""
 
 from __future__ import annotations
 

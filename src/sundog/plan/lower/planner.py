@@ -6,7 +6,8 @@
 
 What only the data can tell (how many keys there are, where to cut a range, whether a top-k needs another round) is such
 a step, so a shape's lowering reads from top to bottom as it runs. Explain does not run a query: it answers None to
-every step but the probes, which are cheap and bounded, and the planner then ends the graph with what it knows."""
+every step but the probes, which are cheap and bounded, and the planner then ends the graph with what it knows.
+"""
 
 from __future__ import annotations
 

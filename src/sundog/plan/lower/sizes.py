@@ -56,7 +56,8 @@ def group_partitions(
     """Partitions of partial groups.
 
     On threads, of a size that is merged at once, equally many for each slot. On executors, so small that a task merges
-    its groups in memory even if every row is one: groups that do not fit are spilled, which doubles the time."""
+    its groups in memory even if every row is one: groups that do not fit are spilled, which doubles the time.
+    """
     partitions = exchange_partitions(size, site)
     if size is None or partitions == 1:
         return partitions

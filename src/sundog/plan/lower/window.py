@@ -10,7 +10,8 @@
 
 Steps 4 and 5 share their input: what a range received is held until it is computed. If the summaries show that adding
 up range by range would not give Spark's answer, these stages are given up and the window is computed in one range. With
-PARTITION BY, the hash of the keys is all there is to it."""
+PARTITION BY, the hash of the keys is all there is to it.
+"""
 
 from __future__ import annotations
 

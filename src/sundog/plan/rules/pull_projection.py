@@ -3,7 +3,8 @@
 Spark evaluates a projection below the sort for every row of the table. Where it cannot raise, nobody sees the
 difference if only the winners' values are computed. Where it can (`a / b` under ANSI), its errors must be seen for
 every row: over a scan it is left behind as a *check*, which keeps a row group from being skipped unless its statistics
-prove that nothing in it can raise; over anything else the projection stays where it is."""
+prove that nothing in it can raise; over anything else the projection stays where it is.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@
 `in_process` says that the next phase runs in the same process: strings then travel as string_view, whose rows point
 into the buffers they were read into, and the hash of keys with strings travels along. Otherwise their bytes are written
 out, so that a block can go through a shuffle, and every byte counts: the hash is made again where it is needed, and
-counts are run-end encoded, since those of rows that were passed on are all the same."""
+counts are run-end encoded, since those of rows that were passed on are all the same.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Rows whose keys have been seen, and are small numbers or entries of a dictionary, find their groups in a table by value
 (`lasting_slots.py`). If such keys are new they are told apart without hashing first, and only the distinct ones are
-looked up."""
+looked up.
+"""
 
 from __future__ import annotations
 

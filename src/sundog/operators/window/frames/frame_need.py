@@ -10,7 +10,8 @@
 
 A frame that is unbounded on one side and ends before the row on the other (UNBOUNDED PRECEDING .. 5 PRECEDING) would
 need the state at a point inside another range; it, infinite offsets and very wide ROWS frames are computed in one
-range."""
+range.
+"""
 
 from __future__ import annotations
 

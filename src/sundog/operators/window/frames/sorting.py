@@ -2,7 +2,8 @@
 
 Sorting is most of what a window costs once frames are cheap. Keys of one word are sorted as words, least significant
 key first, each pass stable (`kernels/windows/word_sort.py`); strings and long decimals go through `expr/ordering.py`.
-Rows that are in order already, as those of logs often are, are only looked at."""
+Rows that are in order already, as those of logs often are, are only looked at.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Rows with equal keys lie in the same RANGE frames, so what travels to another range only to be aggregated there can be
 aggregated before. A reduced row carries its key, `__halo_rows` (how many rows it stands for) and, for each call, the
 columns of the call's partial state (`MergeableFunction.state_types`). All of these are NULL on ordinary rows, which
-costs space in every row; so the planner asks for reduction only where the halo would be large."""
+costs space in every row; so the planner asks for reduction only where the halo would be large.
+"""
 
 from __future__ import annotations
 

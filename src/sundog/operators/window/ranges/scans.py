@@ -5,7 +5,8 @@
 
 Each row group is at home in the first range that reads it. That range counts its rows, so the rows that went into the
 window are known without trusting the statistics that sent them there: if these were wrong, a row would be missing at
-the end, and `check_row_accounting` says so."""
+the end, and `check_row_accounting` says so.
+"""
 
 from __future__ import annotations
 
