@@ -16,7 +16,7 @@ settings.load_profile("sundog")
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from sundog.java import session
+    from sundog.environment.java import session
 
     spark = session(
         "sundog-tests",

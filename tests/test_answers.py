@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sundog.answers import Rules, differences
+from sundog.shadow_mode.answers import Rules, differences
 
 NAN = float("nan")
 SORTED = Rules(order=(0,))

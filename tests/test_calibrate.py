@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 import sundog
-from sundog import calibrate as calibrating
-from sundog.calibrate import Calibration, Sizes, calibrate
 from sundog.cli import app
 from sundog.commands import doctor as doctor_command
+from sundog.environment import calibrate as calibrating
+from sundog.environment.calibrate import Calibration, Sizes, calibrate
 from sundog.errors import EnvironmentProblem, ExecutorEnvironmentError
 from sundog.operators.context import TaskContext
 from sundog.plan.costs import DRIVER, EXECUTORS, SETTING, SiteCosts, read_costs

@@ -15,7 +15,7 @@ from sundog import __version__
 from sundog.cli import app, describe
 from sundog.commands import doctor as doctor_command
 from sundog.commands.output import print_table
-from sundog.doctor import Finding, State
+from sundog.environment.doctor import Finding, State
 from sundog.errors import SundogError
 
 run = CliRunner().invoke

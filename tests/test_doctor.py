@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sundog import doctor
-from sundog.doctor import Finding, State, examine, judge_executor, satisfies
+from sundog.environment import doctor
+from sundog.environment.doctor import Finding, State, examine, judge_executor, satisfies
+from sundog.environment.java import JavaInfo
 from sundog.errors import EnvironmentProblem
-from sundog.java import JavaInfo
 from sundog.versions.tested import Environment
 
 

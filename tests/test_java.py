@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sundog import java
+from sundog.environment import java
+from sundog.environment.java import VECTOR_MODULE, ensure_java, major_version, session
 from sundog.errors import EnvironmentProblem
-from sundog.java import VECTOR_MODULE, ensure_java, major_version, session
 
 NO_JAVA_PATH = "/nonexistent"
 
@@ -148,7 +148,7 @@ def test_without_a_cache_folder_a_temporary_one_serves(tmp_path: Path, monkeypat
 
 
 def test_many_processes_at_once_on_an_empty_folder(tmp_path: Path) -> None:
-    code = "from sundog.java import ensure_java; print(ensure_java().home)"
+    code = "from sundog.environment.java import ensure_java; print(ensure_java().home)"
     environment = {"PATH": NO_JAVA_PATH, "SUNDOG_CACHE_DIR": str(tmp_path / "cache")}
     started = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
@@ -173,7 +173,7 @@ def test_session_does_not_connect_to_a_server_behind_ones_back(monkeypatch: pyte
 
 SESSION = """
 import json
-from sundog.java import session
+from sundog.environment.java import session
 spark = session(master="local[1]", confs={"spark.driver.memory": "1g"}, **{"spark.sql.shuffle.partitions": 3})
 frame = spark.range(100).mapInArrow(lambda batches: batches, "id bigint").groupBy().sum("id")
 print(json.dumps(dict(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sundog import java, machine
+from sundog import machine
+from sundog.environment import java
 from sundog.machine import usable_cores, usable_memory_bytes
 
 

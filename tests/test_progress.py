@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sundog.progress import LiveProgress, NotebookProgress, TerminalProgress, progress_sink
+from sundog.actions.progress import LiveProgress, NotebookProgress, TerminalProgress, progress_sink
 from sundog.runtime.progress import NullProgress, ProgressSink, spark_progress
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sundog
-from sundog import doctor
 from sundog.commands.output import printable
+from sundog.environment import doctor
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.parquet.reading import DataFile, FileColumn

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sundog.shipping import NOT_SENT, zip_of_this_package
+from sundog.environment.shipping import NOT_SENT, zip_of_this_package
 
 IMPORT_ALL = """
 import importlib, pkgutil, sundog

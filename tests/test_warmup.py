@@ -12,7 +12,7 @@ import pytest
 
 WARM_UP = """
 import json
-from sundog.warmup import prepare_kernels
+from sundog.environment.warmup import prepare_kernels
 done = prepare_kernels()
 print(json.dumps([done.compiled, done.loaded]))
 """

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sundog.api import accelerate, disable, enable, explain
+    from sundog.environment.java import session
     from sundog.errors import (
         ConfigError,
         ExecutorEnvironmentError,
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
         SundogError,
         UnsupportedSessionError,
     )
-    from sundog.java import session
     from sundog.run import Run, last_run
-    from sundog.shadow import ShadowReport, shadow_report
+    from sundog.shadow_mode.report import ShadowReport, shadow_report
 
 __version__ = "0.1.0"
 
@@ -31,11 +31,11 @@ _HOME = {
     "disable": "sundog.api",
     "enable": "sundog.api",
     "explain": "sundog.api",
-    "session": "sundog.java",
+    "session": "sundog.environment.java",
     "Run": "sundog.run",
     "last_run": "sundog.run",
-    "ShadowReport": "sundog.shadow",
-    "shadow_report": "sundog.shadow",
+    "ShadowReport": "sundog.shadow_mode.report",
+    "shadow_report": "sundog.shadow_mode.report",
     "ConfigError": "sundog.errors",
     "ExecutorEnvironmentError": "sundog.errors",
     "InternalError": "sundog.errors",

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from sundog.config import Settings
+from sundog.environment.shipping import executor_problem
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.time_zones import java_zone
@@ -38,7 +39,6 @@ from sundog.run import Run
 from sundog.runtime.execute import Execution, execute, explain
 from sundog.runtime.frames import named_table
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
-from sundog.shipping import executor_problem
 from sundog.support import Code, Declined, Reason
 from sundog.tables.table import Table
 from sundog.versions import spark_version

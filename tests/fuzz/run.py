@@ -202,7 +202,7 @@ def main() -> int:
 
 
 def start_session() -> Any:
-    from sundog.java import session
+    from sundog.environment.java import session
 
     warehouse = tempfile.mkdtemp(prefix="sundog-fuzz-warehouse-")
     return session(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sundog import java
+from sundog.environment import java
 from sundog.kernels.cache import code_cache
 from sundog.kernels.cache.private_files import NotPrivate, make_folders_inside, publish_private, read_private
 from sundog.kernels.compile import kernel

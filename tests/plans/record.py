@@ -19,7 +19,7 @@ from tests.plans import record_aggregates, record_expressions, record_windows
 from tests.plans.analysed import analysed, plan_text
 from tests.plans.versions import NEWEST
 
-from sundog.java import session
+from sundog.environment.java import session
 from sundog.versions import spark_version
 
 QUERIES = {

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sundog
-from sundog.java import ensure_java
+from sundog.environment.java import ensure_java
 
 ROWS = 4_000
 PARTS = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sundog.java import ensure_java
+from sundog.environment.java import ensure_java
 from tests.oracle.tables import events, write_files
 from tests.spark.cluster import standalone_cluster
 

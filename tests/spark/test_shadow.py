@@ -32,7 +32,8 @@ def data(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture
 def session(data: Any) -> Iterator[Any]:
     """In shadow mode, with an empty report."""
-    from sundog import query, shadow
+    from sundog import query
+    from sundog.shadow_mode import report as shadow
 
     shadow._reports.pop(query.session_id(data), None)
     data.conf.set("spark.sundog.mode", "shadow")

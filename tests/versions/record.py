@@ -31,7 +31,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     import pyspark
 
-    from sundog.java import ensure_java, major_version
+    from sundog.environment.java import ensure_java, major_version
     from sundog.versions import short_name
     from sundog.versions.tested import Environment, add
 

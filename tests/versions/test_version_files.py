@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import sundog
+from sundog.environment.java import needed_java
 from sundog.expr.errors import ErrorKind, SparkQueryError
 from sundog.front.catalyst_json import parse_plan
-from sundog.java import needed_java
 from sundog.versions import VERSIONS, problem_with, short_name
 from sundog.versions.hash_targets import keys_for, spark_hash
 from sundog.versions.row_conversion import rows_of

@@ -23,9 +23,9 @@ from sundog.actions.lifecycle import is_inside
 from sundog.actions.replaced_methods import ReplacedMethods
 from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
 from sundog.config import read_settings, warn_unknown_keys
+from sundog.environment.shipping import ensure_executors
 from sundog.front.session.session_conf import keys_set
 from sundog.query import conf_of, session_id
-from sundog.shipping import ensure_executors
 from sundog.versions import spark_version
 
 Original = Callable[..., Any]

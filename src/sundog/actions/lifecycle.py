@@ -29,17 +29,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sundog.actions.cancelling import marks_of
 from sundog.actions.failures import Outcome, as_spark_error, classify, log, note_failure, passes
+from sundog.actions.progress import progress_sink
 from sundog.actions.shadowing import Shadow
 from sundog.config import read_settings
 from sundog.metrics import Metrics
-from sundog.progress import progress_sink
 from sundog.query import Planned, check_switched_on, conf_of, plan_frame, splice_parts, whole_table
 from sundog.run import Run, start_run
 from sundog.runtime.cancel import ActionCancelled, current_watch, watching
 from sundog.runtime.execute import Execution
 from sundog.runtime.frames import collect_arrow
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
-from sundog.shadow import Tally
+from sundog.shadow_mode.report import Tally
 from sundog.support import Code, Reason
 
 T = TypeVar("T")

@@ -17,7 +17,6 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import SparkSession
 
 from sundog.actions.failures import Outcome, classify, note_failure
-from sundog.answers import Rules, Values, differences
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.expr.nodes import Column
 from sundog.functions.table import is_rounded
@@ -25,7 +24,8 @@ from sundog.plan.logical import Aggregate, Limit, LogicalPlan, Project, Sort, To
 from sundog.query import Planned, conf_of
 from sundog.run import Run
 from sundog.runtime.frames import collect_arrow
-from sundog.shadow import Difference, Tally
+from sundog.shadow_mode.answers import Rules, Values, differences
+from sundog.shadow_mode.report import Difference, Tally
 from sundog.support import Code, Reason
 from sundog.tree import walk
 from sundog.versions import spark_version

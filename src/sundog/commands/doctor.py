@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sundog.commands.output import AsJson, err, out, print_json, print_table
-from sundog.doctor import Finding, State, examine, settings
+from sundog.environment.doctor import Finding, State, examine, settings
+from sundog.environment.java import session
 from sundog.errors import EnvironmentProblem, SundogError
-from sundog.java import session
 from sundog.plan.costs import SETTING
 from sundog.versions.tested import environments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sundog.calibrate import Calibration
+    from sundog.environment.calibrate import Calibration
 
 _MARKS = {State.OK: "[green]ok[/]", State.WARNING: "[yellow]warning[/]", State.WRONG: "[red]wrong[/]"}
 
@@ -87,7 +87,7 @@ def doctor(
 
 
 def _warm_up() -> None:
-    from sundog.warmup import prepare_kernels  # imports numba and all operators
+    from sundog.environment.warmup import prepare_kernels  # imports numba and all operators
 
     with err().status("Compiling kernels: half a minute if none is in the cache folder"):
         done = prepare_kernels()
@@ -96,7 +96,7 @@ def _warm_up() -> None:
 
 def _calibrate(file: Path | None, master: str | None, as_json: bool) -> None:
     """Measure, write the file, and show what has changed. Without a master, the driver alone."""
-    from sundog.calibrate import DEFAULT_FILE, check_writable  # imports numba and all operators
+    from sundog.environment.calibrate import DEFAULT_FILE, check_writable  # imports numba and all operators
 
     file = (file or DEFAULT_FILE).absolute()
     check_writable(file)
@@ -126,8 +126,8 @@ def _calibrate(file: Path | None, master: str | None, as_json: bool) -> None:
 
 
 def _measure(master: str | None) -> Calibration:
-    from sundog.calibrate import calibrate
-    from sundog.progress import progress_sink
+    from sundog.actions.progress import progress_sink
+    from sundog.environment.calibrate import calibrate
 
     if master is None:
         return calibrate(None, progress=progress_sink(None))

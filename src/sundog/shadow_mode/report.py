@@ -18,8 +18,8 @@ from html import escape
 from pyspark.sql import SparkSession
 
 from sundog.actions.connect.session import classic_session
-from sundog.answers import RowPair
 from sundog.query import session_id
+from sundog.shadow_mode.answers import RowPair
 
 log = logging.getLogger("sundog")
 _lock = threading.Lock()

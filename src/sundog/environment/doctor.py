@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from sundog.config import OPTIONS
+from sundog.environment.java import default_driver_memory, ensure_java, major_version, session
 from sundog.errors import EnvironmentProblem
-from sundog.java import default_driver_memory, ensure_java, major_version, session
 from sundog.kernels.cache.user_cache import user_cache
 from sundog.machine import usable_cores, usable_memory_bytes
 from sundog.versions import VERSIONS, short_name
@@ -246,7 +246,7 @@ def machine() -> Iterator[Finding]:
 
 def executors(master: str) -> Iterator[Finding]:
     """What the Python workers see, asked with a job that needs nothing of sundog there."""
-    from sundog.shipping import probe_executors
+    from sundog.environment.shipping import probe_executors
 
     try:
         spark = session("sundog doctor", master)

@@ -37,6 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sundog.environment.shipping import ensure_executors, executor_problem
 from sundog.errors import EnvironmentProblem, ExecutorEnvironmentError
 from sundog.expr.nodes import Column
 from sundog.kernels.cache.private_files import publish_private
@@ -54,7 +55,6 @@ from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkRuntime
-from sundog.shipping import ensure_executors, executor_problem
 from sundog.tables.parquet_folder import ParquetFolder
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ def _probe_function() -> Callable[[Iterator[int]], Iterator[dict[str, Any]]]:
 
 def zip_of_this_package() -> Path:
     """This package as an archive that Python imports from, without what only people on the driver run."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     folder = Path(tempfile.mkdtemp(prefix="sundog-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # Spark serves it to executors as long as it runs
     target = folder / "sundog.zip"

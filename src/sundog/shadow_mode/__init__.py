@@ -1,0 +1,1 @@
+"""Shadow mode: Spark answers, sundog runs too, and the answers are compared."""
