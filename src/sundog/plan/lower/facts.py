@@ -9,7 +9,6 @@ from sundog.operators.topk.row_group_search import Switches
 from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
 from sundog.plan.logical import Foreign, LogicalPlan, Scan, TopK
-from sundog.tree import walk
 
 
 @dataclass(frozen=True)
@@ -21,36 +20,46 @@ class Size:
 
 
 class Facts:
-    """The access plans of a plan's scans, each made once: footers are read and row groups pruned."""
+    """The access plans of a plan's scans, each made once: footers are read and row groups pruned.
+
+    Nodes are told apart by identity: comparing two scans would compare their files.
+    """
 
     def __init__(self, dynamic_pruning: bool) -> None:
         self._dynamic_pruning = dynamic_pruning
-        self._accesses: dict[Scan, ParquetAccessPlan] = {}
-        self._searches: dict[TopK, TopKPlan] = {}
+        self._accesses: dict[int, tuple[Scan, ParquetAccessPlan]] = {}
+        self._searches: dict[int, tuple[TopK, TopKPlan]] = {}
+        self._sizes: dict[int, tuple[LogicalPlan, Size | None]] = {}
 
     def access(self, scan: Scan) -> ParquetAccessPlan:
-        if scan not in self._accesses:
-            self._accesses[scan] = plan_access(scan.table, scan.columns, scan.predicate)
-        return self._accesses[scan]
+        if id(scan) not in self._accesses:
+            self._accesses[id(scan)] = scan, plan_access(scan.table, scan.columns, scan.predicate)
+        return self._accesses[id(scan)][1]
 
     def search(self, topk: TopK, scan: Scan) -> TopKPlan:
         """The queue of row groups of a top-k right above its scan."""
-        if topk not in self._searches:
+        if id(topk) not in self._searches:
             switches = Switches() if self._dynamic_pruning else Switches.static_only()
             k = topk.limit + topk.offset
-            self._searches[topk] = plan_topk(self.access(scan), topk.order, k, topk.checks, switches)
-        return self._searches[topk]
+            self._searches[id(topk)] = topk, plan_topk(self.access(scan), topk.order, k, topk.checks, switches)
+        return self._searches[id(topk)][1]
 
     def size(self, plan: LogicalPlan) -> Size | None:
         """What the scans below a node read; None where rows come from Spark, of which nobody knows how many."""
-        column_bytes = rows = 0
-        for node in walk(plan):
-            if isinstance(node, Foreign):
-                return None
-            if isinstance(node, Scan):
-                column_bytes += self.access(node).column_bytes()
-                rows += self.access(node).rows()
-            if isinstance(node, TopK) and isinstance(node.child, Scan):
-                column_bytes += self.search(node, node.child).column_bytes()
-                column_bytes -= self.access(node.child).column_bytes()
-        return Size(column_bytes, rows)
+        if id(plan) not in self._sizes:
+            self._sizes[id(plan)] = plan, self._size(plan)
+        return self._sizes[id(plan)][1]
+
+    def _size(self, plan: LogicalPlan) -> Size | None:
+        if isinstance(plan, Foreign):
+            return None
+        if isinstance(plan, Scan):
+            access = self.access(plan)
+            return Size(access.column_bytes(), access.rows())
+        if isinstance(plan, TopK) and isinstance(plan.child, Scan):
+            return Size(self.search(plan, plan.child).column_bytes(), self.access(plan.child).rows())
+        below = [self.size(child) for child in plan.children]
+        known = [size for size in below if size is not None]
+        if len(known) < len(below):
+            return None
+        return Size(sum(size.column_bytes for size in known), sum(size.rows for size in known))
