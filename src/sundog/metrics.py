@@ -183,3 +183,8 @@ class OperatorCounts:
 
 
 OperatorValues = tuple[float, float, float, float, dict[str, float]]
+
+
+def chain_counts(operators: int) -> list[OperatorCounts]:
+    """Counters of a stage with so many operators: of its input, of each of them, of its output."""
+    return [OperatorCounts() for _ in range(operators + 2)]

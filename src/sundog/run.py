@@ -35,6 +35,12 @@ class Run:
         return "\n\n".join(filter(None, map(render_plan, self.graphs)))
 
     @property
+    def parts(self) -> list[tuple[StageGraph, list[StageRecord]]]:
+        """Each graph with what its stages did; nothing of one that failed before its stages were recorded."""
+        recorded = [*self.stages, *([] for _ in self.graphs[len(self.stages) :])]
+        return list(zip(self.graphs, recorded, strict=True))
+
+    @property
     def fallback_reasons(self) -> list[str]:
         return [str(reason) for reason in self.reasons]
 

@@ -26,7 +26,7 @@ from sundog.plan.rules.order import optimize
 from sundog.plan.stages import Place, Site, StageGraph
 from sundog.report.explain import analyzed_text
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.execute import StageRunner, mark_given_up
+from sundog.runtime.execute import StageRunner
 from sundog.support import Declined
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.tables.table import DataFile, FileColumn
@@ -96,13 +96,7 @@ def run(tree: LogicalPlan, **numbers: float) -> Planned:
     """Plan and run on driver threads."""
     planner = Planner(optimize(tree), Settings(placement="driver"), sites(replace(DRIVER, **numbers)))
     runner = StageRunner(DriverRuntime(2, 1 << 30))
-    steps, answer = planner.steps(), None
-    try:
-        while True:
-            answer = runner.rows(steps.send(answer).stage)
-    except StopIteration:
-        pass
-    mark_given_up(runner.records, planner.graph)
+    planner.plan(lambda step: runner.rows(step.stage))
     assert planner.graph.result is not None
     rows = runner.rows(planner.graph.result)
     return Planned(planner.graph, rows, runner.records.in_order())
@@ -113,13 +107,7 @@ def explain(tree: LogicalPlan, place: str = "executors", **numbers: float) -> st
     costs = replace(DRIVER, **numbers), replace(EXECUTORS, **numbers)
     planner = Planner(optimize(tree), Settings(placement=place), sites(*costs))  # type: ignore[arg-type]
     runner = StageRunner(DriverRuntime(2, 1 << 30))
-    steps, answer = planner.steps(), None
-    try:
-        while True:
-            step = steps.send(answer)
-            answer = runner.rows(step.stage) if step.is_probe else None
-    except StopIteration:
-        return render_plan(planner.graph)
+    return render_plan(planner.plan(lambda step: runner.rows(step.stage) if step.is_probe else None))
 
 
 def by(*columns: Column, descending: bool = False) -> tuple[SortKey, ...]:
@@ -323,10 +311,10 @@ def test_ranges_that_do_not_add_up_are_given_up_and_the_plan_shows_what_ran(scan
     assert "RangeRead" in explain(tree, "driver", **SMALL_TASKS)
     assert "RangeRead" not in found.text
     assert "RangeRepartition: order=[id#1 ASC NULLS FIRST], ranges=1" in found.text
-    given_up = [record for record in found.records if record.given_up]
+    given_up = [record for record in found.records if record.number in found.graph.given_up]
     assert given_up
-    assert {record.given_up for record in given_up} == {"adding up range by range would not give Spark's answer"}
-    text = analyzed_text([found.graph], [found.records], [], {}, "driver", 0.1)
+    assert set(found.graph.given_up.values()) == {"adding up range by range would not give Spark's answer"}
+    text = analyzed_text([(found.graph, found.records)], [], {}, "driver", 0.1)
     assert text.count("given up: adding up range by range") == len(given_up)
     assert column_of(found.rows, "win#7") == [1e308, 0.0] * (ROWS // 2)
 
@@ -401,7 +389,7 @@ def test_the_place_follows_settings_size_and_problems(
 
 def test_what_each_operator_counted_stands_beside_it(scan: Scan) -> None:
     found = run(grouped(scan))
-    text = analyzed_text([found.graph], [found.records], [], {"input_rows": ROWS}, "driver", 0.25)
+    text = analyzed_text([(found.graph, found.records)], [], {"input_rows": ROWS}, "driver", 0.25)
     lines = text.splitlines()
     assert lines[1].startswith("Aggregate: mode=final, keys=[k#2]  [1,000 rows, 15.6 KiB, ")
     assert lines[4].strip().startswith("ParquetScan: t, files=4, columns=[k#2, v#3]  [8,000 rows, ")

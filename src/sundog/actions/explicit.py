@@ -40,7 +40,7 @@ def explain(frame: DataFrame, analyze: bool = False, costs: bool = False) -> str
     if analyze:
         _drain_frame(frame)
         run = last_run()
-        return analyzed_text(run.graphs, run.stages, run.reasons, run.metrics, run.placement, run.seconds, costs)
+        return analyzed_text(run.parts, run.reasons, run.metrics, run.placement, run.seconds, costs)
     run = start_run("explain")
     try:
         with under_action():

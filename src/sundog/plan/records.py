@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
-from sundog.metrics import Metrics, OperatorCounts
+from sundog.metrics import Metrics, OperatorCounts, chain_counts
 from sundog.plan.stages import Stage
 
 
@@ -18,7 +19,6 @@ class StageRecord:
     tasks: int = 0
     seconds: float = 0.0
     operators: list[OperatorCounts] = field(default_factory=list)
-    given_up: str = ""
 
     @property
     def metrics(self) -> Metrics:
@@ -39,7 +39,7 @@ class StageRecords:
         """The record of a stage, made when first asked for."""
         record = self._records.get(stage.number)
         if record is None:
-            counts = [OperatorCounts() for _ in range(len(stage.operators) + 2)]
+            counts = chain_counts(len(stage.operators))
             record = StageRecord(stage.number, stage.purpose, stage.place.value, operators=counts)
             self._records[stage.number] = record
         return record
@@ -48,13 +48,14 @@ class StageRecords:
         """Of all stages that ran, in the order in which they were planned."""
         return [self._records[number] for number in sorted(self._records)]
 
-    def total(self) -> Metrics:
-        """Counted by all stages but those that were given up, of which only the work counts."""
+    def total(self, given_up: Container[int] = ()) -> Metrics:
+        """Counted by all stages. Of those that were given up, by number, only the work counts."""
         total = Metrics()
         for record in self.in_order():
             total.add("stages")
             metrics = record.metrics.as_dict()
-            total.merge({name: value for name, value in metrics.items() if not record.given_up or name in _WORK})
+            is_kept = record.number not in given_up
+            total.merge({name: value for name, value in metrics.items() if is_kept or name in _WORK})
         return total
 
 

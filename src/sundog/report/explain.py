@@ -22,8 +22,7 @@ def explain_text(graphs: Sequence[StageGraph], reasons: Iterable[Reason], costs:
 
 
 def analyzed_text(
-    graphs: Sequence[StageGraph],
-    records: Sequence[Sequence[StageRecord]],
+    parts: Sequence[tuple[StageGraph, Sequence[StageRecord]]],
     reasons: Iterable[Reason],
     metrics: Mapping[str, float],
     placement: str | None,
@@ -31,12 +30,12 @@ def analyzed_text(
     costs: bool = False,
 ) -> str:
     """The same after it ran: rows, bytes and time of each operator, every stage, every metric."""
-    plan = "\n\n".join("\n".join(_analyzed_lines(*each)) for each in zip(graphs, records, strict=False))
+    plan = "\n\n".join("\n".join(_analyzed_lines(*part)) for part in parts)
     where = f" on {placement}" if placement else ""
     sections = ["== Sundog ==", plan or NOTHING, *_reasons(reasons), f"-- ran{where} in {seconds:.3f} s --"]
-    stages = [line for each in zip(graphs, records, strict=False) for line in _stage_lines(*each)]
+    stages = [line for part in parts for line in _stage_lines(*part)]
     sections += [*render_metrics(metrics), *(["-- stages --", *stages] if stages else [])]
-    return "\n".join([*sections, *(_costs(graphs) if costs else [])])
+    return "\n".join([*sections, *(_costs([graph for graph, _ in parts]) if costs else [])])
 
 
 def _reasons(reasons: Iterable[Reason]) -> list[str]:
@@ -59,13 +58,16 @@ def _analyzed_lines(graph: StageGraph, records: Sequence[StageRecord]) -> list[s
 def _counted(line: Line, records: Sequence[StageRecord]) -> str:
     """`  [5 million rows, 120 MiB, 0.41 s]`: what left the step, and the time of all tasks in it."""
     found = counts_of(line, records)
-    if found is None or line.operator is None:
+    took = "" if found is None else took_text(*found)
+    return f"  [{took}]" if took else ""
+
+
+def took_text(counts: OperatorCounts, below: float) -> str:
+    """Rows and bytes that left a step, and its time without that of the steps `below`; empty if nothing left it."""
+    if not counts.batches:
         return ""
-    total, below = found
-    if not total.batches:
-        return ""
-    took = seconds_text(max(total.seconds - below, 0.0))
-    return f"  [{plural(total.rows, 'row')}, {bytes_text(total.bytes)}, {took}]"
+    took = seconds_text(max(counts.seconds - below, 0.0))
+    return f"{plural(counts.rows, 'row')}, {bytes_text(counts.bytes)}, {took}"
 
 
 def counts_of(line: Line, records: Sequence[StageRecord]) -> tuple[OperatorCounts, float] | None:
@@ -90,8 +92,8 @@ def _stage_lines(graph: StageGraph, records: Sequence[StageRecord]) -> list[str]
         rows = record.operators[-2].rows if record.operators else 0
         text = f"{record.number + 1}. {record.purpose} on {record.place}: {plural(record.tasks, 'task')}"
         text += f", {plural(rows, 'row')}, {seconds_text(record.seconds)}"
-        if record.given_up:
-            text += f", given up: {record.given_up}"
+        if record.number in graph.given_up:
+            text += f", given up: {graph.given_up[record.number]}"
         elif record.number in beside:
             text += ", asked by the planner"
         lines.append(text)

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sundog.metrics import METRICS, Level, OperatorCounts
+from sundog.metrics import METRICS, Level
 from sundog.plan.explain import outline
 from sundog.plan.lower.scan import TableScan
 from sundog.plan.records import StageRecord
@@ -26,7 +26,7 @@ from sundog.report.charts.parts import Bar, Phase, RangeMap, RowGroupMap
 from sundog.report.charts.ranges import range_map
 from sundog.report.charts.row_groups import row_group_map
 from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails
-from sundog.report.explain import counts_of
+from sundog.report.explain import counts_of, took_text
 from sundog.report.headline import row_groups, summary, verdict, window_rows
 from sundog.report.pictures import shapes_of
 from sundog.report.wording import bytes_text, metric_text, plural, ratio_text, seconds_text, share_text
@@ -173,7 +173,7 @@ def run_view(section: Section, index: int) -> RunView:
         tiles=tuple(_tiles(run)),
         timings=_timings(section.timings),
         reasons=tuple((each.code.name, each.sentence, each.node, each.code.value) for each in run.reasons),
-        plans=tuple(filter(None, (plan_lines(graph, records) for graph, records in _parts(run)))),
+        plans=tuple(filter(None, (plan_lines(graph, records) for graph, records in run.parts))),
         stages=_stages(run),
         metrics=tuple(_metrics(run)),
         pictures=tuple(_picture(each) for each in _details(run)),
@@ -253,7 +253,9 @@ def plan_lines(graph: StageGraph, records: Sequence[StageRecord]) -> tuple[PlanL
         if isinstance(line.spec, TableScan):
             values |= {name: value for name, value in graph.metrics.as_dict().items() if name in _SCAN_METRICS}
         shown = [(name, metric_text(name, value)) for name, value in values.items() if value and _is_shown(name)]
-        found.append(PlanLine(line.depth, name, rest.strip(), tuple(shown), "" if counts is None else _took(*counts)))
+        found.append(
+            PlanLine(line.depth, name, rest.strip(), tuple(shown), "" if counts is None else took_text(*counts))
+        )
     return tuple(found)
 
 
@@ -264,22 +266,8 @@ def _is_shown(name: str) -> bool:
     return METRICS[name].level is Level.SUMMARY
 
 
-def _took(counts: OperatorCounts, below: float) -> str:
-    """Rows, bytes and time of a step."""
-    if not counts.batches:
-        return ""
-    took = seconds_text(max(counts.seconds - below, 0.0))
-    return f"{plural(counts.rows, 'row')}, {bytes_text(counts.bytes)}, {took}"
-
-
 def _details(run: Run) -> list[ShapeDetails]:
-    return [shape for graph, records in _parts(run) for shape in shapes_of(graph, records)]
-
-
-def _parts(run: Run) -> list[tuple[StageGraph, list[StageRecord]]]:
-    """The graphs of a run with what their stages did; nothing of one that failed before."""
-    padded = [*run.stages, *([] for _ in run.graphs[len(run.stages) :])]
-    return list(zip(run.graphs, padded, strict=True))
+    return [shape for graph, records in run.parts for shape in shapes_of(graph, records)]
 
 
 def _picture(details: ShapeDetails) -> Picture:

@@ -24,10 +24,11 @@ import pyarrow as pa
 from pyspark import TaskContext as SparkTaskContext
 
 from sundog.errors import InternalError
+from sundog.metrics import chain_counts
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext, remove_abandoned_scratch
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
-from sundog.runtime.task import run_operators, stage_counts
+from sundog.runtime.task import run_operators
 from sundog.runtime.worker_errors import ErrorChannel
 
 BLOCK_SCHEMA = "pid int, source int, block binary"
@@ -61,7 +62,7 @@ class StageFunction:
         first = next(rest, None)
         partition = self._partition(first)
         batches = rest if first is None else chain([first], rest)
-        counts = stage_counts(self.operators)
+        counts = chain_counts(len(self.operators))
         task = TaskContext(
             partition, memory=MemoryBudget(self.task_memory_bytes), scratch_folder=ScratchFolder(spill_root)
         )

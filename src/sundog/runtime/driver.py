@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sundog.metrics import OperatorCounts
+from sundog.metrics import OperatorCounts, chain_counts
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
 from sundog.operators.sources import BatchSource, HeldBatches, Source
@@ -34,7 +34,7 @@ from sundog.runtime.cancel import (
     current_watch,
 )
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
-from sundog.runtime.task import run_operators, stage_counts
+from sundog.runtime.task import run_operators
 
 T = TypeVar("T")
 Batches = list[pa.RecordBatch]
@@ -110,7 +110,7 @@ class DriverRuntime:
         start = perf_counter()
 
         def one(index: int) -> T:
-            counts = stage_counts(stage.operators)
+            counts = chain_counts(len(stage.operators))
             memory = MemoryBudget(self._task_memory_bytes)
             context = TaskContext(index, counts[-1].metrics, memory, cancelled, hints)
             try:

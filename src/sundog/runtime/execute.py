@@ -20,7 +20,7 @@ from sundog.operators.sources import BatchSource, Source
 from sundog.operators.window.ranges.halo import check_row_accounting
 from sundog.plan.costs import read_costs
 from sundog.plan.logical import Limit, LogicalPlan, Window, spark_has_one_partition
-from sundog.plan.lower.planner import Planner, Rows, Sites, Step, Steps
+from sundog.plan.lower.planner import Planner, Rows, Sites, Step
 from sundog.plan.records import StageRecord, StageRecords
 from sundog.plan.stages import (
     Exchange,
@@ -175,7 +175,7 @@ class Execution:
 
     @property
     def metrics(self) -> Metrics:
-        total = self._runner.records.total()
+        total = self._runner.records.total(self.graph.given_up)
         total.merge(self.graph.metrics)
         return total
 
@@ -241,21 +241,20 @@ def execute(
     on_graph(planner.graph)
     runner = _runner(session, settings, foreign, progress)
     in_steps = 0.0
+
+    def answer(step: Step) -> Rows:
+        nonlocal in_steps
+        runner.forget(planner.graph)
+        begun = perf_counter()
+        rows = runner.rows(step.stage)
+        in_steps += perf_counter() - begun
+        return rows
+
     try:
-        steps = planner.steps()
-        rows: Rows | None = None
-        while True:
-            step = _next(steps, rows)
-            if step is None:
-                break
-            runner.forget(planner.graph)
-            begun = perf_counter()
-            rows = runner.rows(step.stage)
-            in_steps += perf_counter() - begun
+        planner.plan(answer)
     except BaseException:  # also where the user stops it
         runner.release()
         raise
-    mark_given_up(runner.records, planner.graph)
     return Execution(session, tree, planner.graph, runner, perf_counter() - started - in_steps)
 
 
@@ -263,13 +262,10 @@ def explain(tree: LogicalPlan, session: SparkSession, settings: Settings, execut
     """The graph as far as it is known without running the query: only probes are run."""
     planner = Planner(tree, settings, sites_of(session, settings, executors_unusable))
     runner = _runner(session, settings, {}, NO_PROGRESS)
-    steps, rows = planner.steps(), None
     try:
-        while (step := _next(steps, rows)) is not None:
-            rows = runner.rows(step.stage) if step.is_probe else None
+        return planner.plan(lambda step: runner.rows(step.stage) if step.is_probe else None)
     finally:
         runner.release()
-    return planner.graph
 
 
 def _runner(
@@ -281,20 +277,6 @@ def _runner(
         return SparkRuntime(session, memory, block_bytes, progress, records)
 
     return StageRunner(DriverRuntime(_driver_slots(), memory, progress), executors, foreign)
-
-
-def _next(steps: Steps[StageGraph], rows: Rows | None) -> Step | None:
-    """The planner's next step; None when it is done."""
-    try:
-        return steps.send(rows)
-    except StopIteration:
-        return None
-
-
-def mark_given_up(records: StageRecords, graph: StageGraph) -> None:
-    for stage in graph.stages:
-        if stage.number in graph.given_up:
-            records.of(stage).given_up = graph.given_up[stage.number]
 
 
 def sites_of(session: SparkSession, settings: Settings, executors_unusable: str | None) -> Sites:

@@ -12,11 +12,6 @@ from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 
 
-def stage_counts(operators: Sequence[Operator]) -> list[OperatorCounts]:
-    """Counters for one task: of its input, of each operator, of its output."""
-    return [OperatorCounts() for _ in range(len(operators) + 2)]
-
-
 def run_operators(
     batches: Iterator[pa.RecordBatch],
     operators: Sequence[Operator],

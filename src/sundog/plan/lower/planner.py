@@ -1,8 +1,9 @@
 """Lowers a logical plan into the graph of stages that runs it. Every decision about how and where is taken below here.
 
-    steps = Planner(tree, settings, sites).steps()        a generator
-    step = next(steps)                                    a stage whose rows the planner must see before it can go on
-    step = steps.send(rows of that stage)                 ... and so on, until it returns the finished graph
+    graph = Planner(tree, settings, sites).plan(answer)
+
+`answer` is given a step, which is a stage whose rows the planner must see before it can go on, and gives them back.
+Inside, lowering a shape is a generator that yields its steps.
 
 What only the data can tell (how many keys there are, where to cut a range, whether a top-k needs another round) is such
 a step, so a shape's lowering reads from top to bottom as it runs. Explain does not run a query: it answers None to
@@ -106,8 +107,7 @@ class Planner:
     @property
     def _read_factor(self) -> float:
         """How many times as much may be read as may be held: what a WHERE drops is not held, but a window keeps all."""
-        scans = [node for node in walk(self.tree) if isinstance(node, Scan)]
-        holds_all = any(scan.predicate is None for scan in scans)
+        holds_all = any(scan.predicate is None for scan in self._scans)
         holds_all |= any(isinstance(node, Window) for node in walk(self.tree))
         return 1 if holds_all else self._sites.driver.costs.filtered_read_factor
 
@@ -124,15 +124,25 @@ class Planner:
         site."""
         return self.driver_site if size <= self.site.costs.small_step_bytes else self.site
 
-    def steps(self) -> Steps[StageGraph]:
+    def plan(self, answer: Callable[[Step], Rows | None]) -> StageGraph:
+        """The finished graph. `answer` gives the rows of a step; None where it is not to be run now."""
         self.graph.site = self.site
         self._check_files()
-        rows = yield from self.lower(self.tree)
-        self.graph.end(rows, Result())
-        return self.graph
+        steps, rows = self.lower(self.tree), None
+        while True:
+            try:
+                step = steps.send(rows)
+            except StopIteration as done:
+                self.graph.end(done.value, Result())
+                return self.graph
+            rows = answer(step)
+
+    @property
+    def _scans(self) -> list[Scan]:
+        return [node for node in walk(self.tree) if isinstance(node, Scan)]
 
     def _check_files(self) -> None:
-        for scan in [node for node in walk(self.tree) if isinstance(node, Scan)]:
+        for scan in self._scans:
             access = self.facts.access(scan)
             access.count(self.graph.metrics)
             refusable = access.refusable_file() if self._for_good and not self.site.on_threads else None

@@ -303,7 +303,7 @@ def _range_scans(planner: Planner, plan: Window, steps: WindowSteps) -> _RangeSc
         (window_ranges(size, site), _BY_STATISTICS, site.costs.max_clustered_reads),
         (fewest_ranges(size, site), _BY_SAMPLE, site.costs.max_scattered_reads),
     ):
-        scans = plan_range_scans(access, key, steps.need.reach, ranges)
+        scans = plan_range_scans(access, key, steps.need.reach, ranges, site.costs.max_clustered_reads)
         if scans is None or scans.extremes.overflows(steps.need.reach, key):
             return None
         scans = replace(scans, reads=replace(scans.reads, key=plan.order_by[0]))

@@ -88,9 +88,12 @@ class RangeScan:
 
 
 def plan_range_scans(
-    access: ParquetAccessPlan, key: SortKey, frames: Sequence[Frame], ranges: int
+    access: ParquetAccessPlan, key: SortKey, frames: Sequence[Frame], ranges: int, max_reads: float
 ) -> RangeScans | None:
-    """How `ranges` ranges would read their own rows, whatever it costs; None where statistics cannot tell."""
+    """How `ranges` ranges would read their own rows, whatever it costs; None where statistics cannot tell.
+
+    Cuts that read rows at most `max_reads` times are preferred by how even they are, others by what they read.
+    """
     lows: list[Rank | None] = []
     highs: list[Rank | None] = []
     rows: list[int] = []
@@ -106,7 +109,7 @@ def plan_range_scans(
         nulls += bounds.null_counts[groups].tolist()
         rows += layout.footer.row_counts[groups].tolist()
     counts = np.array(rows, np.int64), np.array(nulls, np.int64)
-    reads = ranges_from_statistics(lows, highs, *counts, key, frames, ranges)
+    reads = ranges_from_statistics(lows, highs, *counts, key, frames, ranges, max_reads)
     row_groups = RowGroupKeys.of_ranks(lows, highs, *counts, key)
     if reads is None or row_groups is None:
         return None
