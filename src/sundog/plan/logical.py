@@ -1,18 +1,19 @@
 """The algebra of sundog's plans: what the query means, not yet how or where it runs.
 
-Trees of any arity: `Scan` and `Foreign` are the leaves, `Union` has any number of children. Columns carry internal
-names (`name#exprId`), unique in the whole query, so no node needs to qualify or rename to stay unambiguous. The names
-that the user sees are put on once, at the top, by position.
+Trees of any arity: `Scan` and `Foreign` are the leaves, `Join` has two children, `Union` any number. Columns carry
+internal names (`name#exprId`), unique in the whole query, so no node needs to qualify or rename to stay unambiguous.
+The names that the user sees are put on once, at the top, by position.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
-from sundog.expr.nodes import Expr
+from sundog.expr.nodes import BOOL, Expr
 from sundog.expr.ordering import SortKey
 from sundog.tables.table import Table
 from sundog.tree import TreeNode
@@ -102,6 +103,60 @@ class Union(LogicalPlan):
     @property
     def schema(self) -> pa.Schema:
         return self.inputs[0].schema
+
+
+class JoinKind(Enum):
+    """Which rows a join puts out. A RIGHT join of Catalyst's is a LEFT join with its sides exchanged."""
+
+    INNER = "inner"
+    LEFT = "left outer"
+    FULL = "full outer"
+    SEMI = "left semi"  # rows of the left side that have a partner
+    ANTI = "left anti"  # rows of the left side that have none
+    NULL_AWARE_ANTI = "null-aware anti"  # NOT IN: no partner, and no NULL on either side that could be one
+    EXISTENCE = "existence"  # rows of the left side, and whether each has a partner
+
+    @property
+    def shows_right(self) -> bool:
+        """Whether the columns of the right side are put out."""
+        return self in (JoinKind.INNER, JoinKind.LEFT, JoinKind.FULL)
+
+
+@dataclass(frozen=True)
+class JoinKey:
+    """`left = right`, over columns of the left and of the right side; both have one type.
+
+    `null_safe`: `left <=> right`, where NULL equals NULL.
+    """
+
+    left: Expr
+    right: Expr
+    null_safe: bool = False
+
+
+@dataclass(frozen=True)
+class Join(LogicalPlan):
+    """Pairs of rows whose keys are equal and for which `condition`, over columns of both sides, is true.
+
+    No keys: all pairs. `exists` is the column that an existence join adds. `hidden` columns of the sides are compared
+    and not put out.
+    """
+
+    left: LogicalPlan
+    right: LogicalPlan
+    kind: JoinKind
+    keys: tuple[JoinKey, ...]
+    condition: Expr | None = None
+    exists: str | None = None
+    hidden: frozenset[str] = frozenset()
+
+    @property
+    def schema(self) -> pa.Schema:
+        sides = [*self.left.schema, *(self.right.schema if self.kind.shows_right else ())]
+        fields = [field for field in sides if field.name not in self.hidden]
+        if self.exists is not None:
+            fields.append(pa.field(self.exists, BOOL))
+        return pa.schema(fields)
 
 
 @dataclass(frozen=True)

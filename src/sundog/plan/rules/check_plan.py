@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 from sundog.errors import InternalError
 from sundog.expr.nodes import Expr, columns_of
-from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Scan, Sort, TopK, Union, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, Join, LogicalPlan, Project, Scan, Sort, TopK, Union, Window
 from sundog.tree import walk
 
 
 def check_plan(plan: LogicalPlan) -> LogicalPlan:
     for node in walk(plan):
         offered = _offered(node)
+        if isinstance(node, Join):
+            _check_keys(node)
         missing = sorted(set().union(*(columns_of(expr) for expr in _expressions(node))) - offered)
         if missing:
             raise InternalError(f"{type(node).__name__} reads {', '.join(missing)}, which its input does not have")
@@ -22,6 +24,16 @@ def check_plan(plan: LogicalPlan) -> LogicalPlan:
         if len(set(names)) != len(names):
             raise InternalError(f"{type(node).__name__} puts out two columns of one name: {names}")
     return plan
+
+
+def _check_keys(node: Join) -> None:
+    """Each key reads its own side only, and both have one type."""
+    for side, exprs in ((node.left, [k.left for k in node.keys]), (node.right, [k.right for k in node.keys])):
+        stray = set().union(*(columns_of(expr) for expr in exprs)) - set(side.schema.names)
+        if stray:
+            raise InternalError(f"a join key reads {', '.join(sorted(stray))} of the other side")
+    if any(key.left.dtype != key.right.dtype for key in node.keys):
+        raise InternalError("the two sides of a join key have different types")
 
 
 def _offered(node: LogicalPlan) -> set[str]:
@@ -39,6 +51,8 @@ def _expressions(node: LogicalPlan) -> Iterable[Expr]:
             return [node.predicate]
         case Project():
             return [named.expr for named in node.exprs]
+        case Join():
+            return [node.condition] if node.condition is not None else []
         case Expand():
             return [expr for exprs in node.projections for expr in exprs]
         case TopK():

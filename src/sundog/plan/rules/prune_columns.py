@@ -16,6 +16,7 @@ from sundog.plan.logical import (
     Expand,
     Filter,
     Foreign,
+    Join,
     Limit,
     LogicalPlan,
     Project,
@@ -51,6 +52,8 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             projections = tuple(tuple(exprs[at] for at in kept) for exprs in plan.projections)
             child = _prune(plan.child, _columns(expr for exprs in projections for expr in exprs))
             return Expand(child, projections, tuple(plan.names[at] for at in kept))
+        case Join():
+            return _prune_join(plan, wanted)
         case Union():
             names = [name for name in plan.schema.names if name in wanted]
             return Union(tuple(_in_order(_prune(child, set(names)), names) for child in plan.inputs))
@@ -74,6 +77,14 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             return _with_rows(replace(plan, child=_prune(plan.child, below)))
         case _:
             return plan
+
+
+def _prune_join(plan: Join, wanted: set[str]) -> LogicalPlan:
+    read = wanted if plan.condition is None else wanted | columns_of(plan.condition)
+    left = _prune(plan.left, (read & set(plan.left.schema.names)) | _columns(key.left for key in plan.keys))
+    right = _prune(plan.right, (read & set(plan.right.schema.names)) | _columns(key.right for key in plan.keys))
+    unread = {*left.schema.names, *right.schema.names} - wanted
+    return replace(plan, left=left, right=right, hidden=frozenset(unread))
 
 
 def _in_order(plan: LogicalPlan, names: list[str]) -> LogicalPlan:
