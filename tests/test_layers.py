@@ -50,6 +50,7 @@ LAYERS = {
     "operators": layer("columns", "expr", packages="numpy pyarrow"),
     "operators.scan": layer("operators.*", "parquet", "columns", "expr", packages="numpy pyarrow"),
     "operators.topk": layer("operators.*", "operators.scan", "parquet", "columns", "expr", packages="numpy pyarrow"),
+    "operators.join": layer("operators.*", "columns", "expr", "kernels", packages="numpy pyarrow"),
     "operators.aggregate.keys": layer("columns", "kernels", packages="numpy pyarrow"),
     "operators.aggregate.grouping": layer(
         "operators.*", "functions", "columns", "expr", "kernels", packages="numpy pyarrow"
@@ -87,7 +88,7 @@ LAYERS = {
     ),
     "plan": layer("operators", "parquet", "tables", "expr", packages="numpy pyarrow"),
     "plan.rules": layer("plan.*", "expr", packages="pyarrow"),
-    "plan.lower": layer("plan.*", "operators", "parquet", "columns", "expr", packages="numpy pyarrow"),
+    "plan.lower": layer("plan.*", "operators", "parquet", "functions", "columns", "expr", packages="numpy pyarrow"),
     "versions": layer(packages="numpy pyarrow"),
     "front": layer(
         "plan.logical",

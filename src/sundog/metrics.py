@@ -76,6 +76,20 @@ METRICS: dict[str, Metric] = _declare(
     # topk
     Metric("topk_rounds", Category.ROWS, "Rounds of scan tasks, each with the threshold of all rounds before."),
     Metric("threshold_updates", Category.ROWS, "Times the threshold tightened (its generation).", Level.DEV),
+    # join
+    Metric("join_build_rows", Category.ROWS, "Rows of build sides of joins."),
+    Metric("join_probe_rows", Category.ROWS, "Rows that were looked up in build sides."),
+    Metric(
+        "row_groups_pruned_join_filter",
+        Category.ROWS,
+        "Row groups that hold no key of a join's build side, by their statistics.",
+    ),
+    Metric("files_pruned_join_filter", Category.ROWS, "Files that hold no key of a join's build side."),
+    Metric(
+        "rows_pruned_join_filter",
+        Category.ROWS,
+        "Rows dropped because their key is not in a join's build side, before their other columns were decoded.",
+    ),
     # exchange
     Metric("exchange_blocks", Category.ROWS, "Arrow blocks moved between stages.", Level.DEV),
     Metric("exchange_bytes", Category.BYTES, "Bytes of Arrow blocks moved between stages."),

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, place_of
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank, ranks_of
-from sundog.expr.threshold import LiveThreshold, Threshold, place_of
 from tests.oracle.batches import ALL_TYPES, arrow_arrays
 
 LONG, DOUBLE = pa.int64(), pa.float64()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.expr.dynamic_filters.threshold import LiveThreshold
 from sundog.expr.nodes import Arith, ArithOp, Column, EvalMode, Literal
 from sundog.expr.ordering import SortKey
-from sundog.expr.threshold import LiveThreshold
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.topk.topk import BestRows, TopKOperator
 from tests.operators.reference import first_rows, same_rows

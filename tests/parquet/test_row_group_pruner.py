@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, place_of
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank
-from sundog.expr.threshold import LiveThreshold, Threshold, place_of
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
 from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows

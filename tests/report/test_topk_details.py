@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sundog.expr.dynamic_filters.threshold import Threshold
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.expr.ordering import SortKey
-from sundog.expr.threshold import Threshold
 from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.prune.access_plan import plan_access

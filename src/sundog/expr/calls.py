@@ -1,4 +1,4 @@
-"""Named expressions, aggregate calls and window calls: the parts of a plan that operators need to see.
+"""Named expressions, aggregate and window calls, join keys: the parts of a plan that operators need to see.
 
 They live below both the plan (which arranges them) and the operators (which run them).
 """
@@ -81,3 +81,37 @@ class WindowCall:
     ignore_nulls: bool = False
     ansi: bool = True
     in_order: bool = False
+
+
+class JoinKind(Enum):
+    """Which rows a join puts out. A RIGHT join of Catalyst's is a LEFT join with its sides exchanged."""
+
+    INNER = "inner"
+    LEFT = "left outer"
+    FULL = "full outer"
+    SEMI = "left semi"  # rows of the left side that have a partner
+    ANTI = "left anti"  # rows of the left side that have none
+    NULL_AWARE_ANTI = "null-aware anti"  # NOT IN: no partner, and no NULL on either side that could be one
+    EXISTENCE = "existence"  # rows of the left side, and whether each has a partner
+
+    @property
+    def shows_right(self) -> bool:
+        """Whether the columns of the right side are put out."""
+        return self in (JoinKind.INNER, JoinKind.LEFT, JoinKind.FULL)
+
+    @property
+    def drops_left(self) -> bool:
+        """Whether a row of the left side without a partner is left out."""
+        return self in (JoinKind.INNER, JoinKind.SEMI)
+
+
+@dataclass(frozen=True)
+class JoinKey:
+    """`left = right`, over columns of the left and of the right side; both have one type.
+
+    `null_safe`: `left <=> right`, where NULL equals NULL.
+    """
+
+    left: Expr
+    right: Expr
+    null_safe: bool = False

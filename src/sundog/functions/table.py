@@ -10,11 +10,12 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.functions import bits, counts, extremes, moments, picks, ranks, shifts
-from sundog.functions.declaration import Function
+from sundog.functions.declaration import Function, Overflow
 from sundog.functions.framed import FrameFunction, Positions, constant_argument
 from sundog.functions.grouped import Accumulator
 from sundog.functions.ranks import Standing
 from sundog.functions.sums import functions as sums
+from sundog.functions.sums.rules import sum_can_leave_its_type
 
 FUNCTIONS: dict[str, Function] = {
     function.name: function
@@ -88,3 +89,14 @@ def adds_doubles(call: AggregateCall | WindowCall) -> bool:
 def is_rounded(call: AggregateCall | WindowCall) -> bool:
     """Whether the result is a double that was computed, and not one of the arguments or a ratio of counts."""
     return function_of(call).adds_doubles is not None and bool(pa.types.is_floating(call.dtype))
+
+
+def may_raise(call: AggregateCall | WindowCall) -> bool:
+    """Whether the function itself may raise for some rows, whatever its arguments do."""
+    match function_of(call).overflow:
+        case Overflow.OF_SUM:
+            return sum_can_leave_its_type(call)
+        case Overflow.OF_AVERAGE:
+            return not pa.types.is_integer(call.args[0].dtype) and sum_can_leave_its_type(call)
+        case _:
+            return False

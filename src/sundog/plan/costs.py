@@ -41,6 +41,9 @@ class Costs:
     small_step_bytes: int = _cost(
         64 << 20, "one thread decodes them in 80 ms, less than a Spark job takes", may_be_zero=True
     )
+    held_rows: int = _cost(
+        2_000_000, "rows of one side of a join, below which to hold them and read the other by their keys pays"
+    )
     probe_row_groups: int = _cost(3, "row groups whose first rows show how many keys there are")
     sample_row_groups: int = _cost(8, "row groups whose keys show where to cut ranges of equal depth")
     gather_groups: int = _cost(

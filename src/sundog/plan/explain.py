@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sundog.plan.stages import Described, Input, Parts, SparkRows, Stage, StageGraph, StageRows
+from sundog.plan.stages import BuildRows, Described, Input, Parts, SparkRows, Stage, StageGraph, StageRows
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,27 @@ def outline(graph: StageGraph) -> list[Line]:
     return [] if root is None else list(_stage_lines(root, 0))
 
 
+@dataclass(frozen=True)
+class _BuildSide:
+    """The build side of a join, above the steps that made it."""
+
+    def describe(self) -> str:
+        return "BuildSide"
+
+
 def _stage_lines(stage: Stage, depth: int) -> Iterator[Line]:
+    builds = {each.operator: each.stage for each in stage.inputs if isinstance(each, BuildRows)}
+    inputs = [each for each in stage.inputs if not isinstance(each, BuildRows)]
     for number in range(len(stage.operators), 0, -1):
         yield Line(depth, stage.operators[number - 1], (stage,), number)
         depth += 1
-    if len(stage.inputs) > 1:
+        if number in builds:
+            yield Line(depth, _BuildSide(), (builds[number],), len(builds[number].operators))
+            yield from _stage_lines(builds[number], depth + 1)
+    if len(inputs) > 1:
         yield Line(depth, _Union(), (stage,), None)
         depth += 1
-    for each in stage.inputs:
+    for each in inputs:
         yield from _input_lines(each, stage, depth)
 
 

@@ -8,11 +8,11 @@ The names that the user sees are put on once, at the top, by position.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 import pyarrow as pa
 
-from sundog.expr.calls import AggregateCall, NamedExpr, WindowCall
+from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr, WindowCall
+from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import BOOL, Expr
 from sundog.expr.ordering import SortKey
 from sundog.tables.table import Table
@@ -34,11 +34,15 @@ LogicalPlan.family = LogicalPlan
 
 @dataclass(frozen=True)
 class Scan(LogicalPlan):
-    """Reads `columns` (internal names) of the table's rows where `predicate` is true."""
+    """Reads `columns` (internal names) of the table's rows where `predicate` is true.
+
+    Rows that do not pass `filters` may be left out: a join above has no partner for them.
+    """
 
     table: Table
     columns: tuple[str, ...]
     predicate: Expr | None = None
+    filters: tuple[KeyFilter, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -103,35 +107,6 @@ class Union(LogicalPlan):
     @property
     def schema(self) -> pa.Schema:
         return self.inputs[0].schema
-
-
-class JoinKind(Enum):
-    """Which rows a join puts out. A RIGHT join of Catalyst's is a LEFT join with its sides exchanged."""
-
-    INNER = "inner"
-    LEFT = "left outer"
-    FULL = "full outer"
-    SEMI = "left semi"  # rows of the left side that have a partner
-    ANTI = "left anti"  # rows of the left side that have none
-    NULL_AWARE_ANTI = "null-aware anti"  # NOT IN: no partner, and no NULL on either side that could be one
-    EXISTENCE = "existence"  # rows of the left side, and whether each has a partner
-
-    @property
-    def shows_right(self) -> bool:
-        """Whether the columns of the right side are put out."""
-        return self in (JoinKind.INNER, JoinKind.LEFT, JoinKind.FULL)
-
-
-@dataclass(frozen=True)
-class JoinKey:
-    """`left = right`, over columns of the left and of the right side; both have one type.
-
-    `null_safe`: `left <=> right`, where NULL equals NULL.
-    """
-
-    left: Expr
-    right: Expr
-    null_safe: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
     inputs ──► operator ──► operator ──► output
     table parts, rows of Spark's,        exchange to the next stage, gather on the driver, hold for several readers,
-    rows of another stage                or the result
+    rows of another stage,               or the result
+    build sides of joins
 
 A stage runs its operators over each partition of its inputs, one task each, at one place: on driver threads or on
 Spark's executors. The planner (`plan/lower`) makes stages, a runtime runs them and decides nothing. Explain, the report
@@ -84,7 +85,18 @@ class StageRows:
     stage: Stage
 
 
-Input = Parts | SparkRows | StageRows
+@dataclass(frozen=True, eq=False)
+class BuildRows:
+    """Input beside the one that is read: a stage whose rows the planner has put into an operator of this stage.
+
+    `operator` is that operator's place in the chain.
+    """
+
+    stage: Stage
+    operator: int
+
+
+Input = Parts | SparkRows | StageRows | BuildRows
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,11 @@ class Pipeline:
     def then(self, *operators: Operator) -> Pipeline:
         """The same rows after some more operators."""
         return replace(self, operators=(*self.operators, *operators))
+
+    def joined(self, operator: Operator, build: Stage) -> Pipeline:
+        """The same rows after a join with those of `build`, which `operator` holds."""
+        rows = self.then(operator)
+        return replace(rows, inputs=(*rows.inputs, BuildRows(build, len(rows.operators))))
 
 
 @dataclass

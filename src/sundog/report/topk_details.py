@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from sundog.expr.dynamic_filters.threshold import Threshold
 from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, array_of_ranks
-from sundog.expr.threshold import Threshold
 from sundog.operators.topk.topk_plan import TopKPlan
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.meta.bounds import expression_bounds

@@ -23,6 +23,7 @@ from sundog.plan.logical import Limit, LogicalPlan, Window, spark_has_one_partit
 from sundog.plan.lower.planner import Planner, Rows, Sites, Step
 from sundog.plan.records import StageRecord, StageRecords
 from sundog.plan.stages import (
+    BuildRows,
     Exchange,
     Gather,
     Hold,
@@ -108,6 +109,8 @@ class StageRunner:
                     found += self._driver_output(before)
                 case SparkRows():
                     raise InternalError("rows of a Spark plan are with the executors")
+                case BuildRows():
+                    pass  # its rows are in an operator of this stage
         return found
 
     def _driver_output(self, stage: Stage) -> list[Source]:
@@ -126,13 +129,14 @@ class StageRunner:
                 raise InternalError(f"stage {stage.number} does not put its rows out on the driver")
 
     def _spark_input(self, stage: Stage) -> SparkInput:
-        if all(isinstance(each, Parts) for each in stage.inputs):
+        inputs = [each for each in stage.inputs if not isinstance(each, BuildRows)]
+        if all(isinstance(each, Parts) for each in inputs):
             return SparkInput.of_sources(
-                source for each in stage.inputs if isinstance(each, Parts) for source in each.sources
+                source for each in inputs if isinstance(each, Parts) for source in each.sources
             )
-        if len(stage.inputs) != 1:
+        if len(inputs) != 1:
             raise InternalError("on executors only table parts are read together")
-        return self._one_spark_input(stage.inputs[0])
+        return self._one_spark_input(inputs[0])
 
     def _one_spark_input(self, given: Input) -> SparkInput:
         match given:

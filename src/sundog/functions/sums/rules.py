@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.expr.errors import ErrorKind, SparkQueryError
+from sundog.expr.nodes import DecimalToUnscaled
 
 MAX_DIGITS = 38
 _SHOWN_PLACES = MAX_DIGITS + 1
@@ -67,6 +68,19 @@ def out_of_range(call: AggregateCall | WindowCall, forgiving: bool) -> OutOfRang
     if call.ansi or pa.types.is_duration(dtype):
         return OutOfRange.RAISES
     return OutOfRange.IS_NULL if pa.types.is_decimal(dtype) else OutOfRange.WRAPS
+
+
+def sum_can_leave_its_type(call: AggregateCall | WindowCall) -> bool:
+    """Whether a sum of fewer than 2^32 values of the argument may raise."""
+    argument = call.args[0]
+    dtype = argument.dtype
+    if pa.types.is_duration(dtype):
+        return True
+    if pa.types.is_decimal(dtype):
+        return call.ansi and dtype.precision + 10 > MAX_DIGITS
+    if isinstance(argument, DecimalToUnscaled):
+        return call.ansi and argument.child.dtype.precision > 8
+    return call.ansi and bool(pa.types.is_int64(dtype))
 
 
 def integer_overflow(dtype: pa.DataType) -> SparkQueryError:

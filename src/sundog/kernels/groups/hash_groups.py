@@ -298,3 +298,38 @@ def assign_groups(
                 break
             slot = (slot + np.uint64(1)) & mask
     return slots, groups
+
+
+@kernel
+def find_groups(
+    words: Any,
+    kinds: Any,
+    null_words: int,
+    blocks: Any,
+    hashes: Any,
+    table: Any,
+    group_words: Any,
+    group_hashes: Any,
+    ids: Any,
+) -> None:
+    """As `assign_groups` without adding keys: -1 for one that is not in the table, all of whose slots are in use."""
+    mask = np.uint64(table.size - 1)
+    rows = words.shape[0]
+    slots_at, words_at, hashes_at = table.ctypes.data, group_words.ctypes.data, group_hashes.ctypes.data
+    for row in range(rows):
+        if table.size > _NEAR_SLOTS and row + 2 * _AHEAD < rows:
+            prefetch(slots_at + 4 * np.int64(hashes[row + 2 * _AHEAD] & mask))
+            soon = np.int64(table[hashes[row + _AHEAD] & mask])
+            if soon >= 0:
+                prefetch(hashes_at + 8 * soon)
+                prefetch(words_at + 8 * words.shape[1] * soon)
+        slot = hashes[row] & mask
+        ids[row] = -1
+        while True:
+            group = np.int64(table[slot])
+            if group < 0:
+                break
+            if group_hashes[group] == hashes[row] and _same_group(words, row, group_words, group, kinds, blocks):
+                ids[row] = group
+                break
+            slot = (slot + np.uint64(1)) & mask

@@ -10,7 +10,7 @@ a task decodes by itself and the runtime runs several tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,12 @@ import pyarrow as pa
 
 from sundog.columns.arrow import plain_text
 from sundog.columns.stored_text import StoredPredicate
+from sundog.expr.buffers import Bools
+from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
 from sundog.operators.context import TaskContext
 from sundog.operators.filter import keep_rows
+from sundog.operators.scan.key_filters import KeyFilterTests
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
@@ -33,6 +36,8 @@ _RUN_ROWS = 131_072
 _RUN_ROWS_OF_NUMBERS = 4 * _RUN_ROWS  # which are decoded together; strings, one row group at a time
 _RUN_BYTES = 64 << 20
 _SMALLEST_BATCH = 1024
+ColumnReader = Callable[[list[str], frozenset[str]], dict[str, pa.Array]]
+"""Gives columns by name; strings among the second argument may come as they are stored."""
 _FEW_OF = 4  # rows that pass are few if they are at most one in so many
 
 
@@ -51,6 +56,7 @@ class ScanTask:
     batch_rows: int | None = None
     as_stored: frozenset[str] = frozenset()
     again: bool = False  # another task reads and counts the same rows
+    filters: tuple[KeyFilter, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,7 +64,7 @@ class ScanTask:
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
-        predicate = None if self.predicate is None else StoredPredicate.of(self.predicate)
+        tests = _RowTests(self.predicate, self.filters)
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
@@ -67,8 +73,7 @@ class ScanTask:
                         context.check_cancelled()
                         unread -= len(groups)
                         context.metrics.add("row_groups_scanned", len(groups))
-                        tested = None if all_match else predicate
-                        for batch in self._read_run(reader, groups, tested, schema, context):
+                        for batch in self._read_run(reader, groups, tests.of_run(all_match), schema, context):
                             if batch.num_rows:
                                 yield batch
         except GeneratorExit:  # whoever reads has enough rows
@@ -84,37 +89,35 @@ class ScanTask:
         return _RUN_ROWS if reads_text else _RUN_ROWS_OF_NUMBERS
 
     def _read_run(
-        self,
-        reader: FileReader,
-        groups: list[int],
-        predicate: StoredPredicate | None,
-        schema: pa.Schema,
-        context: TaskContext,
+        self, reader: FileReader, groups: list[int], tests: _RunTests, schema: pa.Schema, context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         names = list(self.columns)
-        if predicate is None:
+        tested = tests.columns
+        if not tested:
             for arrays in self._decode(reader, groups, names):
                 batch = to_batch(arrays, schema, _rows_in(reader, groups))
-                self._count(batch.num_rows, batch.num_rows, context)
+                self._count(batch.num_rows, batch.num_rows, batch.num_rows, context)
                 yield batch
             return
-        tested = list(predicate.columns)
         together = tested + [name for name in names if name not in tested]
         if self.batch_rows is not None or not self._fits(reader, groups, together):
-            yield from self._filter_pieces(reader, groups, together, predicate, context)
+            yield from self._filter_pieces(reader, groups, together, tests, context)
             return
-        read = reader.read(groups, tested, predicate.as_stored)
-        test = to_batch(read, column_schema(self.reading, tested), _rows_in(reader, groups))
-        mask = predicate.mask(test)
+        rows = _rows_in(reader, groups)
+        decoded: dict[str, pa.Array] = {}
+
+        def column(wanted: list[str], as_stored: frozenset[str]) -> dict[str, pa.Array]:
+            missing = [name for name in wanted if name not in decoded]
+            decoded.update(zip(missing, reader.read(groups, missing, as_stored) if missing else [], strict=True))
+            return decoded
+
+        mask, passing = tests.mask(column, self.reading, rows)
         matches = int(np.count_nonzero(mask))
-        self._count(test.num_rows, matches, context)
+        self._count(rows, passing, matches, context)
         if matches:
-            others = [name for name in names if name not in tested]
-            few = matches * _FEW_OF <= test.num_rows
-            as_stored = self._texts(schema) if few else self.as_stored
-            decoded = dict(zip(tested, test.columns, strict=True))
-            decoded |= zip(others, reader.read(groups, others, as_stored) if others else [], strict=True)
-            kept = keep_rows(to_batch([decoded[name] for name in names], schema, test.num_rows), mask)
+            few = matches * _FEW_OF <= rows
+            column(names, self._texts(schema) if few else self.as_stored)
+            kept = keep_rows(to_batch([decoded[name] for name in names], schema, rows), mask)
             yield self._with_plain_texts(kept, schema)
 
     @staticmethod
@@ -130,27 +133,26 @@ class ScanTask:
         return to_batch(columns, schema, batch.num_rows)
 
     def _filter_pieces(
-        self,
-        reader: FileReader,
-        groups: list[int],
-        together: list[str],
-        predicate: StoredPredicate,
-        context: TaskContext,
+        self, reader: FileReader, groups: list[int], together: list[str], tests: _RunTests, context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         schema = column_schema(self.reading, together)
         for arrays in self._decode(reader, groups, together):
             batch = to_batch(arrays, schema, _rows_in(reader, groups))
-            kept = keep_rows(batch, predicate.mask(batch))
-            self._count(batch.num_rows, kept.num_rows, context)
+            columns = dict(zip(together, batch.columns, strict=True))
+            mask, passing = tests.mask(_all_decoded(columns), self.reading, batch.num_rows)
+            kept = keep_rows(batch, mask)
+            self._count(batch.num_rows, passing, kept.num_rows, context)
             yield kept.select(list(self.columns))
 
-    def _count(self, rows: int, kept: int, context: TaskContext) -> None:
+    def _count(self, rows: int, passing: int, kept: int, context: TaskContext) -> None:
+        """`passing` rows are left by the WHERE, and `kept` of them by the filters."""
+        context.metrics.add("rows_pruned_join_filter", passing - kept)
         if self.again:
             context.metrics.add("rows_read_again", rows)
             return
         context.metrics.add("input_rows", rows)
         if self.predicate is not None:
-            context.metrics.add("rows_filtered", rows - kept)
+            context.metrics.add("rows_filtered", rows - passing)
 
     def _decode(self, reader: FileReader, groups: list[int], names: list[str]) -> Iterator[list[pa.Array]]:
         if not names:
@@ -168,6 +170,49 @@ class ScanTask:
         return sum(reader.layout.memory_bytes(names, group) for group in groups) <= _RUN_BYTES * 4
 
 
+@dataclass(frozen=True)
+class _RunTests:
+    """What rows of one run are tested by: the WHERE, unless statistics prove it, then the keys of joins."""
+
+    predicate: StoredPredicate | None
+    filters: KeyFilterTests
+
+    @property
+    def columns(self) -> list[str]:
+        own = [] if self.predicate is None else list(self.predicate.columns)
+        return own + [name for name in self.filters.columns if name not in own]
+
+    def mask(self, read: ColumnReader, reading: ReadSpec, rows: int) -> tuple[Bools, int]:
+        """The rows that pass all tests, and how many pass the WHERE. The columns of the filters are read only if some
+        do."""
+        mask = np.ones(rows, np.bool_)
+        if self.predicate is not None:
+            names = list(self.predicate.columns)
+            columns = read(names, self.predicate.as_stored)
+            mask = self.predicate.mask(to_batch([columns[n] for n in names], column_schema(reading, names), rows))
+        passing = int(np.count_nonzero(mask))
+        names = self.filters.columns if passing else []
+        if names:
+            texts = frozenset(field.name for field in column_schema(reading, names) if is_text(field.type))
+            mask = mask & self.filters.mask(read(names, texts), rows)
+        return mask, passing
+
+
+class _RowTests:
+    """The tests of one task."""
+
+    def __init__(self, predicate: Expr | None, filters: tuple[KeyFilter, ...]) -> None:
+        self._predicate = None if predicate is None else StoredPredicate.of(predicate)
+        self._filters = KeyFilterTests(filters)
+
+    def of_run(self, all_match: bool) -> _RunTests:
+        return _RunTests(None if all_match else self._predicate, self._filters)
+
+
+def _all_decoded(columns: dict[str, pa.Array]) -> ColumnReader:
+    return lambda wanted, as_stored: columns
+
+
 def scan_tasks(
     plan: ParquetAccessPlan, count: int, as_stored: frozenset[str] = frozenset(), again: bool = False
 ) -> list[ScanTask]:
@@ -175,7 +220,7 @@ def scan_tasks(
     if plan.predicate is not None:
         as_stored -= columns_of(plan.predicate) - StoredPredicate.of(plan.predicate).as_stored
     return [
-        ScanTask(plan.reading, slices, plan.columns, plan.predicate, None, as_stored, again)
+        ScanTask(plan.reading, slices, plan.columns, plan.predicate, None, as_stored, again, plan.filters)
         for slices in plan.tasks(count)
     ]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.expr.buffers import Bools, Indices
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold
 from sundog.expr.evaluate import evaluate
 from sundog.expr.evaluation.where import where_mask
 from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.ordering import SortKey, select_k
-from sundog.expr.threshold import LiveThreshold, Threshold
 from sundog.metrics import Metrics
 from sundog.operators.scan.scan import column_schema, to_batch
 from sundog.operators.topk.topk import BestRows

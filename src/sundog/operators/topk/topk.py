@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.expr.buffers import Indices
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey, select_k
 from sundog.expr.printing import render_order
-from sundog.expr.threshold import LiveThreshold, Threshold
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sundog.expr.buffers import Bools
+from sundog.expr.dynamic_filters.threshold import Threshold
 from sundog.expr.nodes import Expr, columns_of
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
-from sundog.expr.threshold import Threshold
 from sundog.operators.topk.row_group_search import Switches, TopKSpec
 from sundog.parquet.meta.bounds import expression_bounds
 from sundog.parquet.meta.statistics import FileStatistics

@@ -32,7 +32,7 @@ from threading import Lock
 
 import pyarrow as pa
 
-from sundog.expr.threshold import LiveThreshold, Threshold
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import open_slice

@@ -16,11 +16,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from sundog.expr.buffers import Bools
+from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
 from sundog.metrics import Metrics
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import Footer, read_footers
-from sundog.parquet.meta.statistics import FileStatistics
+from sundog.parquet.meta.statistics import FileStatistics, Statistics
 from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts
 from sundog.parquet.reading import DataFile, ReadSpec
 from sundog.tables.table import Table
@@ -49,6 +51,14 @@ class FileSlice:
 
 
 @dataclass(frozen=True)
+class FilterPruning:
+    """Files and row groups that hold no key of a join's build side, among those that the WHERE left."""
+
+    files: int = 0
+    row_groups: int = 0
+
+
+@dataclass(frozen=True)
 class ParquetAccessPlan:
     """`layouts[i]` and `verdicts[i]` belong to `files[i]`; None for a file that is not opened at all."""
 
@@ -59,6 +69,8 @@ class ParquetAccessPlan:
     layouts: tuple[FileLayout | None, ...]
     verdicts: tuple[Verdicts, ...]
     files_ruled_out: int  # by their partition values
+    filters: tuple[KeyFilter, ...] = ()
+    pruned_by_filters: FilterPruning = FilterPruning()
 
     def opened(self) -> Iterator[tuple[int, FileLayout, Verdicts]]:
         """The files that have a footer, with their numbers."""
@@ -115,6 +127,10 @@ class ParquetAccessPlan:
         """Rows in what is left to read."""
         return sum(int(layout.footer.row_counts[v != Verdict.SKIP].sum()) for _, layout, v in self.opened())
 
+    def total_rows(self) -> int:
+        """Rows of all files that are opened, whatever is left to read of them."""
+        return sum(int(layout.footer.row_counts.sum()) for _, layout, _ in self.opened())
+
     def slices(self, runs: Iterable[RowGroupRun]) -> tuple[FileSlice, ...]:
         """The runs as picklable parts of files, those of one file together, in the order given."""
         gathered: dict[int, list[RowGroupRun]] = {}
@@ -143,9 +159,10 @@ class ParquetAccessPlan:
         return counted * self._rows(runs) // max(self._rows(sample), 1)
 
     def columns_read(self) -> tuple[str, ...]:
-        """The output columns and those of the WHERE."""
-        extra = columns_of(self.predicate) - set(self.columns) if self.predicate is not None else set()
-        return (*self.columns, *sorted(extra))
+        """The output columns, those of the WHERE and those of the filters."""
+        tested = columns_of(self.predicate) if self.predicate is not None else set()
+        tested |= {each.column for each in self.filters}
+        return (*self.columns, *sorted(tested - set(self.columns)))
 
     def count(self, metrics: Metrics) -> None:
         """What is known before anything is read."""
@@ -154,6 +171,11 @@ class ParquetAccessPlan:
         metrics.add("row_groups_total", sum(len(verdicts) for verdicts in self.verdicts))
         pruned = sum(int(np.count_nonzero(verdicts == Verdict.SKIP)) for verdicts in self.verdicts)
         metrics.add("row_groups_pruned_statistics", pruned)
+
+    def count_filters(self, metrics: Metrics) -> None:
+        """What the keys of joins rule out, which is known only when their build sides are there."""
+        metrics.add("files_pruned_join_filter", self.pruned_by_filters.files)
+        metrics.add("row_groups_pruned_join_filter", self.pruned_by_filters.row_groups)
 
     def __str__(self) -> str:
         lines = []
@@ -186,24 +208,64 @@ class ParquetAccessPlan:
         return sum(int(self._footer(run.file).row_counts[group]) for run in runs for group in run.row_groups)
 
 
-def plan_access(table: Table, columns: tuple[str, ...], predicate: Expr | None) -> ParquetAccessPlan:
-    """Read the footers and hold the WHERE against everything that is known without reading data.
+def plan_access(
+    table: Table, columns: tuple[str, ...], predicate: Expr | None, filters: tuple[KeyFilter, ...] = ()
+) -> ParquetAccessPlan:
+    """Read the footers and hold the WHERE and the filters against everything that is known without reading data.
 
     Raises FileProblem or FileSchemaProblem: then the query belongs to Spark.
     """
     wanted = set(columns) | (columns_of(predicate) if predicate is not None else set())
+    wanted |= {each.column for each in filters}
     reading = restricted(ReadSpec(table.file_columns, table.partition_columns, table.options, table.filesystem), wanted)
     pruner = PruningPredicate(predicate)
-    ruled_out = [_ruled_out(table, file, pruner) for file in table.files]
+    by_predicate = [_ruled_out(table, file, pruner) for file in table.files]
+    by_filters = [
+        not out and _without_keys(table, file, filters) for file, out in zip(table.files, by_predicate, strict=True)
+    ]
+    ruled_out = [one or other for one, other in zip(by_predicate, by_filters, strict=True)]
     footers = iter(read_footers(_without(table.files, ruled_out), reading))
     layouts: list[FileLayout | None] = []
     verdicts: list[Verdicts] = []
+    pruned = 0
     for file, out in zip(table.files, ruled_out, strict=True):
         footer = None if out else next(footers)
         layout = None if footer is None else FileLayout.of(reading, file, footer)
+        own = np.zeros(0, np.int8) if layout is None else pruner.verdicts(FileStatistics(layout))
+        if layout is not None and filters:
+            skipped = (own != Verdict.SKIP) & ~_may_hold_keys(FileStatistics(layout), filters)
+            pruned += int(np.count_nonzero(skipped))
+            own = np.where(skipped, np.int8(Verdict.SKIP), own)
         layouts.append(layout)
-        verdicts.append(np.zeros(0, np.int8) if layout is None else pruner.verdicts(FileStatistics(layout)))
-    return ParquetAccessPlan(table.files, reading, columns, predicate, tuple(layouts), tuple(verdicts), sum(ruled_out))
+        verdicts.append(own)
+    return ParquetAccessPlan(
+        table.files,
+        reading,
+        columns,
+        predicate,
+        tuple(layouts),
+        tuple(verdicts),
+        sum(by_predicate),
+        filters,
+        FilterPruning(sum(by_filters), pruned),
+    )
+
+
+def _without_keys(table: Table, file: DataFile, filters: tuple[KeyFilter, ...]) -> bool:
+    """Whether a file is known to hold no key of some filter without opening it, by its partition values."""
+    known = table.known_statistics(file) if filters else None
+    return known is not None and not _may_hold_keys(known, filters)[0]
+
+
+def _may_hold_keys(statistics: Statistics, filters: tuple[KeyFilter, ...]) -> Bools:
+    """The row groups that may hold a key of every filter. Unknown bounds may."""
+    result = np.ones(len(statistics), np.bool_)
+    for each in filters:
+        if each.keys is not None:
+            bounds = statistics.column(each.column)
+            pairs = zip(bounds.low, bounds.high, strict=True)
+            result &= bounds.values & np.array([each.keys.reaches(low, high) for low, high in pairs], np.bool_)
+    return result
 
 
 def restricted(reading: ReadSpec, names: set[str]) -> ReadSpec:

@@ -19,9 +19,9 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Place, Threshold, place_of
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
-from sundog.expr.threshold import LiveThreshold, Place, Threshold, place_of
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
 

@@ -33,7 +33,7 @@ class Facts:
 
     def access(self, scan: Scan) -> ParquetAccessPlan:
         if id(scan) not in self._accesses:
-            self._accesses[id(scan)] = scan, plan_access(scan.table, scan.columns, scan.predicate)
+            self._accesses[id(scan)] = scan, plan_access(scan.table, scan.columns, scan.predicate, scan.filters)
         return self._accesses[id(scan)][1]
 
     def search(self, topk: TopK, scan: Scan) -> TopKPlan:

@@ -32,6 +32,7 @@ from sundog.plan.logical import (
     Expand,
     Filter,
     Foreign,
+    Join,
     Limit,
     LogicalPlan,
     Project,
@@ -43,6 +44,7 @@ from sundog.plan.logical import (
 )
 from sundog.plan.lower.aggregate import lower_aggregate
 from sundog.plan.lower.facts import Facts
+from sundog.plan.lower.join import lower_join
 from sundog.plan.lower.scan import TableScan, lower_scan, lower_union
 from sundog.plan.lower.topk import lower_topk
 from sundog.plan.lower.window import lower_window
@@ -124,6 +126,18 @@ class Planner:
         site."""
         return self.driver_site if size <= self.site.costs.small_step_bytes else self.site
 
+    def for_build_side(self, tree: LogicalPlan) -> Planner:
+        """A planner of a part of the plan, whose rows all go to the driver: it runs there, if it is small enough.
+
+        It adds its stages to the same graph.
+        """
+        part = Planner(tree, self._settings, self._sites, self._for_good)
+        part.graph, part.facts = self.graph, self.facts
+        size = self.facts.size(tree)
+        small = size is not None and size.column_bytes <= self.site.costs.small_step_bytes
+        part.site = self._sites.driver if small else self.site
+        return part
+
     def plan(self, answer: Callable[[Step], Rows | None]) -> StageGraph:
         """The finished graph. `answer` gives the rows of a step; None where it is not to be run now."""
         self.graph.site = self.site
@@ -168,6 +182,8 @@ class Planner:
                 return (yield from self.lower(plan.child)).then(ExpandOperator(plan.projections, plan.schema))
             case Union():
                 return lower_union(self, plan)
+            case Join():
+                return (yield from lower_join(self, plan))
             case TopK():
                 return (yield from lower_topk(self, plan))
             case Sort():

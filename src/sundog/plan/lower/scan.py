@@ -43,6 +43,8 @@ class TableScan:
         parts.append(f"columns=[{', '.join(scan.columns)}]")
         if scan.predicate is not None:
             parts.append(f"predicate={render(scan.predicate)}")
+        if scan.filters:
+            parts.append(f"join_filters=[{', '.join(each.describe() for each in scan.filters)}]")
         if self.dynamic:
             parts.append("dynamic_rg_pruning=eligible")
         if self.checks:
@@ -75,6 +77,8 @@ def lower_scan(
     `times`: as many tasks, of which each reads everything.
     """
     access, site = planner.facts.access(scan), planner.site
+    if not again:
+        access.count_filters(planner.graph.metrics)
     reads: tuple[Described, ...] = (TableScan(scan),)
     if times > 1:
         tasks = repeated_scans(access, times, as_stored)

@@ -5,6 +5,8 @@ Catalyst has already pushed filters down to the relation, so one step is all tha
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sundog.expr.nodes import conjunction, conjuncts
 from sundog.plan.logical import Filter, LogicalPlan, Scan
 from sundog.tree import transform_up
@@ -18,5 +20,5 @@ def _merge(plan: LogicalPlan) -> LogicalPlan:
     if isinstance(plan, Filter) and isinstance(plan.child, Scan):
         scan = plan.child
         parts = conjuncts(scan.predicate) + conjuncts(plan.predicate)
-        return Scan(scan.table, scan.columns, conjunction(parts))
+        return replace(scan, predicate=conjunction(parts))
     return plan

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_table import Ids, KeyTable
 from sundog.columns.vectors import Vector
 from sundog.operators.aggregate.keys.batch_slots import direct_groups
-from sundog.operators.aggregate.keys.key_table import Ids, KeyTable
 from sundog.operators.aggregate.keys.lasting_slots import KnownRows, LastingSlots
 
 _FEW_OF = 4  # rows with keys that have not been seen are few if they are at most one in so many

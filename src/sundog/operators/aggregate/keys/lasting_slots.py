@@ -23,10 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_table import Ids, KeyTable
 from sundog.columns.vectors import NO_MASK, Bytes, Vector
 from sundog.kernels.groups.direct_groups import add_coded_slots, add_slots, known_values, range_of
 from sundog.operators.aggregate.keys.batch_slots import MOST_SLOTS, is_whole_number
-from sundog.operators.aggregate.keys.key_table import Ids, KeyTable
 from sundog.types import is_text
 
 _MOST_ENTRIES = 1 << 12

@@ -17,7 +17,7 @@ from sundog.columns.blocks import addresses
 from sundog.columns.key_layout import KeyLayout
 from sundog.columns.key_words import hash_words
 from sundog.columns.vectors import Blocks, Ints, Vector
-from sundog.kernels.groups.hash_groups import assign_groups
+from sundog.kernels.groups.hash_groups import assign_groups, find_groups, hash_rows
 from sundog.kernels.strings import long_bytes, own_long_strings
 from sundog.types import is_text
 
@@ -47,11 +47,7 @@ class KeyTable:
         """The number of each row's key; a new one where it is new."""
         self._make_room(length)
         known = len(self._blocks)
-        firsts, blocks = [], list(self._blocks)
-        for key in keys:
-            firsts.append(len(blocks) if is_text(key.dtype) else 0)
-            blocks += key.blocks if is_text(key.dtype) else ()
-        words = self._layout.encode(keys, length, True, firsts)
+        words, blocks = self._encoded(keys, length)
         places = addresses(blocks)
         hashes = hash_words(self._layout, words, True, places)
         ids = np.empty(length, np.int32)
@@ -73,10 +69,35 @@ class KeyTable:
             self._keep_strings(before, tuple(blocks))
         return ids
 
+    def find(self, keys: Sequence[Vector], length: int) -> Ids:
+        """The number of each row's key; -1 for one that is not there. Several threads may ask at once."""
+        words, blocks = self._encoded(keys, length)
+        places = addresses(blocks)
+        null_words = self._layout.null_words(True)
+        hashes = np.empty(length, np.uint64)
+        hash_rows(words, self._layout.kinds, null_words, places, hashes)
+        ids = np.empty(length, np.int32)
+        table = self._table[: self._slots]
+        find_groups(words, self._layout.kinds, null_words, places, hashes, table, self._words, self._hashes, ids)
+        return ids
+
+    def _encoded(self, keys: Sequence[Vector], length: int) -> tuple[Ints, list[pa.Buffer]]:
+        """The keys as words that point into the table's blocks and, behind those, their own."""
+        firsts, blocks = [], list(self._blocks)
+        for key in keys:
+            firsts.append(len(blocks) if is_text(key.dtype) else 0)
+            blocks += key.blocks if is_text(key.dtype) else ()
+        return self._layout.encode(keys, length, True, firsts), blocks
+
     def group_keys(self) -> list[Vector]:
         """The key of each group."""
         rows = np.arange(self.count, dtype=np.int32)
         return self._layout.decode(self._words, rows, True, [self._blocks] * len(self._layout.dtypes))
+
+    def trim(self) -> None:
+        """Let go of capacity that was kept for more keys: no key will be added."""
+        self._words, self._hashes = self._words[: self.count].copy(), self._hashes[: self.count].copy()
+        self._table = self._table[: self._slots].copy()
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,103 @@
+"""Makes a `KeySet` of a key column, and tests rows against it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sundog.columns.arrow import from_arrow, plain_text
+from sundog.columns.vectors import Ints, Vector, full_mask
+from sundog.expr.buffers import Bools, is_narrow
+from sundog.expr.dynamic_filters.key_set import KeySet
+from sundog.expr.ranks import ranks_of
+from sundog.kernels.joins.key_bits import mark_bits, mark_bloom, test_bits, test_bloom
+from sundog.types import is_text, is_view
+
+MAX_BITS = 1 << 28  # 32 MiB: the keys of a table of a quarter billion rows
+MAX_BITS_PER_KEY = 256  # beyond that a Bloom filter is smaller, and stays in the cache
+MAX_SORTED_KEYS = 1 << 20
+MAX_TEXTS = 1 << 14
+_BLOOM_BITS_PER_KEY = 16
+
+
+def key_set(keys: pa.Array) -> KeySet:
+    """The distinct values of a build side's key."""
+    dtype, count = keys.type, len(keys) - keys.null_count
+    if count == 0:
+        return KeySet(dtype, 0)
+    if is_text(dtype):
+        return _text_set(keys)
+    if _has_words(dtype):
+        return _word_set(from_arrow(keys), dtype)
+    return KeySet(dtype, count)
+
+
+def _has_words(dtype: pa.DataType) -> bool:
+    """Whether equal values are equal integers: floats are not, of which NaN and zero have several."""
+    return is_narrow(dtype) and not pa.types.is_floating(dtype) and not pa.types.is_boolean(dtype)
+
+
+def _text_set(keys: pa.Array) -> KeySet:
+    values = plain_text(keys)
+    ends = pc.min_max(values)
+    low, high = ranks_of(pa.array([ends["min"].as_py(), ends["max"].as_py()], values.type))
+    if len(values) > MAX_TEXTS * 64:
+        return KeySet(values.type, len(values), low, high)
+    distinct = pc.unique(values).drop_null()
+    return KeySet(values.type, len(distinct), low, high, texts=distinct if len(distinct) <= MAX_TEXTS else None)
+
+
+def _word_set(keys: Vector, dtype: pa.DataType) -> KeySet:
+    words = integers_of(keys)
+    present = words if keys.valid is None else words[full_mask(keys).view(np.bool_)]
+    low, high, count = int(present.min()), int(present.max()), len(present)
+    span = high - low + 1
+    if span <= MAX_BITS and span <= max(count * MAX_BITS_PER_KEY, 1 << 16):
+        bits = np.zeros((span + 7) >> 3, np.uint8)
+        mark_bits(words, keys.mask, low, bits)
+        return KeySet(dtype, int(np.bitwise_count(bits).sum()), low, high, bits=bits)
+    distinct = np.unique(present) if count <= MAX_SORTED_KEYS else None
+    bloom = np.zeros(max(count * _BLOOM_BITS_PER_KEY // 64, 1), np.uint64)
+    mark_bloom(words, keys.mask, bloom)
+    return KeySet(dtype, count if distinct is None else len(distinct), low, high, bloom=bloom, sorted_keys=distinct)
+
+
+def integers_of(vector: Vector) -> npt.NDArray[Any]:
+    """The integers behind values of one word each."""
+    if pa.types.is_decimal(vector.dtype):
+        low: Ints = np.ascontiguousarray(vector.values[:, 0])
+        return low
+    return vector.values
+
+
+def may_have_partner(keys: KeySet, column: pa.Array) -> Bools:
+    """The rows whose value may be among the keys; never those that are NULL."""
+    if keys.count == 0:
+        return np.zeros(len(column), np.bool_)
+    if pa.types.is_dictionary(column.type):
+        passing = may_have_partner(keys, column.dictionary)
+        codes = column.indices
+        if codes.null_count:
+            passing, codes = np.append(passing, False), codes.fill_null(len(passing))
+        of_rows: Bools = passing.take(codes.to_numpy())
+        return of_rows
+    if keys.texts is not None:
+        texts = plain_text(column) if is_view(column.type) else column
+        found: Bools = pc.is_in(texts, value_set=keys.texts).to_numpy(zero_copy_only=False)
+        return found
+    vector = from_arrow(column)
+    if vector.all_null:
+        return np.zeros(len(column), np.bool_)
+    mask = np.empty(len(column), np.bool_)
+    match keys:
+        case KeySet(low=int(low), high=int(high), bits=bits) if bits is not None:
+            test_bits(integers_of(vector), vector.mask, low, high, bits, mask)
+        case KeySet(low=int(low), high=int(high), bloom=bloom) if bloom is not None:
+            test_bloom(integers_of(vector), vector.mask, low, high, bloom, mask)
+        case _:
+            return full_mask(vector).view(np.bool_)
+    return mask

@@ -1,0 +1,76 @@
+"""The keys of a join's build side, as the probe side's scan may use them: a dynamic filter that is known at once.
+
+    SELECT … FROM fact JOIN dim ON fact.d = dim.id WHERE dim.name = 'x'
+
+When the build side is there, every row of `fact` whose `d` is not among its keys is known to have no partner. Against
+statistics, a file, row group or page whose bounds hold no key is not read; against rows, a row without a key in the
+set is dropped before its other columns are decoded.
+
+A set may say too much (a Bloom filter does), never too little: who is not in it has no partner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sundog.expr.ranks import Rank
+
+
+@dataclass(frozen=True, eq=False)
+class KeySet:
+    """The distinct values of one key column, none of them NULL. `count` is an upper bound of their number.
+
+    Of integers, dates, instants and short decimals, `bits` has a bit for each value from `low` on, or `bloom` is a
+    Bloom filter and `sorted_keys` are the keys, if they are not too many. Of strings, `texts` are the values, if they
+    are few. Of other types only the bounds are known.
+    """
+
+    dtype: pa.DataType
+    count: int
+    low: Rank | None = None
+    high: Rank | None = None
+    bits: npt.NDArray[np.uint8] | None = None
+    bloom: npt.NDArray[np.uint64] | None = None
+    sorted_keys: npt.NDArray[np.int64] | None = None
+    texts: pa.Array | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.count == 0
+
+    def reaches(self, low: Any, high: Any) -> bool:
+        """Whether a key may lie in low..high; None is an unknown bound."""
+        if self.count == 0:
+            return False
+        if self.low is None or self.high is None:
+            return True
+        low = self.low if low is None or low < self.low else low
+        high = self.high if high is None or high > self.high else high
+        if low > high:
+            return False
+        if self.sorted_keys is not None:
+            at = int(np.searchsorted(self.sorted_keys, low))
+            return at < len(self.sorted_keys) and int(self.sorted_keys[at]) <= high
+        if self.bits is not None:
+            first, last = (low - self.low) >> 3, (high - self.low) >> 3
+            return bool(self.bits[first : last + 1].any())
+        return True
+
+
+@dataclass(frozen=True)
+class KeyFilter:
+    """Rows whose `column` is not among `keys` have no partner in a join above, and need not be read.
+
+    `keys` is None in a plan that is only explained: the build side will say.
+    """
+
+    column: str
+    keys: KeySet | None = None
+
+    def describe(self) -> str:
+        return self.column if self.keys is None else f"{self.column}: {self.keys.count:,} keys"

@@ -1,0 +1,135 @@
+"""Joins: the smaller side is built first, and its keys prune what the other side reads.
+
+    build side ──► rows on the driver ──► index by key ──► key filters into the scans of the probe side
+                                                └──► HashJoin, an operator in the probe side's own pipeline
+
+A chain of joins over a fact table is planned from the top: the last dimension is built first, its keys are pushed down
+to whatever scan has the column, which may be the build side of the next join, and so on down to the fact table. It is
+read once, with all filters, and probes all build sides in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sundog.columns.key_sets import key_set
+from sundog.expr.calls import JoinKind, NamedExpr
+from sundog.expr.dynamic_filters.key_set import KeyFilter, KeySet
+from sundog.expr.nodes import Column, Expr, columns_of
+from sundog.expr.raising import can_raise
+from sundog.operators.join.build_side import BuildSide, one_batch
+from sundog.operators.join.hash_join import HashJoin, JoinSpec
+from sundog.operators.project import ProjectOperator
+from sundog.plan.logical import Join, LogicalPlan
+from sundog.plan.lower.estimates import estimated_rows
+from sundog.plan.lower.push_filter import push_filter
+from sundog.plan.stages import Pipeline, Stage
+from sundog.support import Code, Declined
+
+if TYPE_CHECKING:
+    from sundog.plan.lower.planner import Planner, Steps
+
+_MUCH_SMALLER = 4
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """A join as it is run."""
+
+    probe: LogicalPlan
+    build: LogicalPlan
+    spec: JoinSpec
+
+
+def lower_join(planner: Planner, plan: Join) -> Steps[Pipeline]:
+    if plan.kind is JoinKind.FULL:
+        raise Declined.because(Code.UNKNOWN_NODE, "a full outer join stays on Spark", "Join")
+    if plan.condition is not None and not plan.kind.shows_right and can_raise(plan.condition):
+        # Spark stops at the first partner, and does not evaluate the condition for the others.
+        raise Declined.because(Code.CAN_RAISE, "the condition of a join may raise an error", "Join")
+    sides = _sides(planner, plan)
+    probe_rows: Pipeline | None = None
+    if _keys_of_probe_prune_more(planner, sides):
+        probe_rows, sides = yield from _probe_first(planner, sides)
+    build, stage = yield from _build(planner, sides)
+    if probe_rows is None:
+        probe_rows = yield from planner.lower(_filtered(sides, build))
+    return probe_rows.joined(HashJoin(sides.spec, None if build is None else _narrowed(build, sides)), stage)
+
+
+def _sides(planner: Planner, plan: Join) -> _Sides:
+    """Only an inner join may build either side; the others keep, or mark, rows of the left side as they probe."""
+    lefts, rights = tuple(key.left for key in plan.keys), tuple(key.right for key in plan.keys)
+    null_safe = tuple(key.null_safe for key in plan.keys)
+    build_left = plan.kind is JoinKind.INNER and estimated_rows(plan.left, planner.facts) < estimated_rows(
+        plan.right, planner.facts
+    )
+    probe, build = (plan.right, plan.left) if build_left else (plan.left, plan.right)
+    probe_keys, build_keys = (rights, lefts) if build_left else (lefts, rights)
+    spec = JoinSpec(plan.kind, probe_keys, build_keys, null_safe, plan.condition, plan.schema, plan.exists)
+    return _Sides(probe, build, spec)
+
+
+def _build(planner: Planner, sides: _Sides) -> Steps[tuple[BuildSide | None, Stage]]:
+    """The build side, and the stage that gave its rows; None where explain does not run it."""
+    part = planner.for_build_side(sides.build)
+    rows = yield from part.lower(sides.build)
+    batches = yield from part.step(replace(rows, purpose="Build side"))
+    stage = planner.graph.stages[-1]
+    if batches is None:
+        return None, stage
+    build = BuildSide.of(batches, sides.build.schema, sides.spec.build_keys, sides.spec.null_safe)
+    planner.graph.metrics.add("join_build_rows", build.rows)
+    return build, stage
+
+
+def _narrowed(build: BuildSide, sides: _Sides) -> BuildSide:
+    """Without columns that were only compared."""
+    used = set(sides.spec.output.names)
+    used |= set() if sides.spec.condition is None else columns_of(sides.spec.condition)
+    return build.narrowed([name for name in sides.build.schema.names if name in used])
+
+
+def _filtered(sides: _Sides, build: BuildSide | None) -> LogicalPlan:
+    """The probe side, whose scans need not read rows without a partner."""
+    spec = sides.spec
+    if not spec.kind.drops_left:
+        return sides.probe
+    sets = [None if build is None else build.key_set(key) for key in spec.build_keys]
+    return _with_filters(sides.probe, spec.probe_keys, spec.null_safe, sets)
+
+
+def _with_filters(
+    plan: LogicalPlan, keys: tuple[Expr, ...], null_safe: tuple[bool, ...], sets: Sequence[KeySet | None]
+) -> LogicalPlan:
+    """`plan` with filters of those of its keys that are plain columns, by the values that the other side has."""
+    for key, safe, known in zip(keys, null_safe, sets, strict=True):
+        if isinstance(key, Column) and not safe:
+            plan = push_filter(plan, KeyFilter(key.name, known))
+    return plan
+
+
+def _keys_of_probe_prune_more(planner: Planner, sides: _Sides) -> bool:
+    """Whether to read the probe side first: it is small, its rows are kept, and the build side is large.
+
+    `customer LEFT JOIN orders`, `orders WHERE EXISTS (lineitem …)`: only rows of the right side with a key of the left
+    are needed.
+    """
+    if sides.spec.kind in (JoinKind.INNER, JoinKind.NULL_AWARE_ANTI) or not sides.spec.build_keys:
+        return False
+    probe, build = estimated_rows(sides.probe, planner.facts), estimated_rows(sides.build, planner.facts)
+    return probe * _MUCH_SMALLER < build and probe <= planner.site.costs.held_rows
+
+
+def _probe_first(planner: Planner, sides: _Sides) -> Steps[tuple[Pipeline, _Sides]]:
+    """The rows of the probe side, held, and the build side pruned by their keys."""
+    spec = sides.spec
+    held = planner.graph.hold((yield from planner.lower(sides.probe)))
+    keys = tuple(NamedExpr(f"key#{number}", key) for number, key in enumerate(spec.probe_keys))
+    batches = yield from planner.step(replace(held, purpose="Keys").then(ProjectOperator(keys)))
+    whole = None if batches is None else one_batch(batches, ProjectOperator(keys).schema)
+    sets = [None if whole is None else key_set(column) for column in (whole.columns if whole else keys)]
+    build = _with_filters(sides.build, spec.build_keys, spec.null_safe, sets)
+    return replace(held, purpose="Join"), replace(sides, build=build)

@@ -1,0 +1,134 @@
+"""Every kind of join, over every type of key, NULLs, NaN, duplicates and empty sides, against joins in plain Python."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.expr.calls import JoinKind
+from sundog.expr.nodes import BOOL, Column, Compare, CompareOp, Expr
+from sundog.operators.context import TaskContext
+from sundog.operators.join import pairing
+from sundog.operators.join.build_side import BuildSide
+from sundog.operators.join.hash_join import HashJoin, JoinSpec
+from tests.operators.join.reference import reference_join, sorted_rows
+
+LONG = pa.int64()
+KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "small int": (pa.int32(), [None, 1, 2, 3, 7, -5]),
+    "wide long": (LONG, [None, 0, 1, -(2**63), 2**63 - 1, 10**15]),
+    "date": (pa.date32(), [None, 0, 1, 19000]),
+    "short decimal": (pa.decimal128(9, 2), [None, Decimal("1.00"), Decimal("-2.50"), Decimal("0.00")]),
+    "long decimal": (pa.decimal128(38, 4), [None, Decimal("1e30"), Decimal("-1e30"), Decimal("0.0001")]),
+    "double": (pa.float64(), [None, float("nan"), 0.0, -0.0, 1.5, float("inf")]),
+    "string": (pa.string(), [None, "", "a", "ab", "a string that is longer than twelve bytes", "another long string…"]),
+    "bool": (pa.bool_(), [None, True, False]),
+}
+LEFT_KINDS = [kind for kind in JoinKind if kind is not JoinKind.FULL]
+
+
+@st.composite
+def sides(draw: st.DrawFn) -> tuple[pa.RecordBatch, pa.RecordBatch, list[str], list[bool]]:
+    names = draw(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=2))
+    null_safe = [draw(st.booleans()) for _ in names]
+    batches = []
+    for side in "lr":
+        rows = draw(st.integers(0, 12))
+        arrays = []
+        for name in names:
+            dtype, values = KEYS[name]
+            drawn = draw(st.lists(st.sampled_from(values), min_size=rows, max_size=rows))
+            arrays.append(pa.array(drawn, pa.int32() if name == "date" else dtype).cast(dtype))
+        arrays.append(pa.array(draw(st.lists(st.integers(0, 5), min_size=rows, max_size=rows)), LONG))
+        columns = [*(f"{side}k{at}" for at in range(len(names))), f"{side}v"]
+        batches.append(pa.RecordBatch.from_arrays(arrays, names=columns))
+    return batches[0], batches[1], names, null_safe
+
+
+def spec_of(
+    left: pa.RecordBatch, right: pa.RecordBatch, kind: JoinKind, null_safe: list[bool], condition: Expr | None
+) -> JoinSpec:
+    count = len(null_safe)
+    fields = list(left.schema) + (list(right.schema) if kind.shows_right else [])
+    exists = "e" if kind is JoinKind.EXISTENCE else None
+    output = pa.schema([*fields, *([pa.field("e", BOOL)] if exists else [])])
+    left_keys, right_keys = (
+        tuple(Column(f"{side}k{at}", batch.schema.field(f"{side}k{at}").type) for at in range(count))
+        for side, batch in (("l", left), ("r", right))
+    )
+    return JoinSpec(kind, left_keys, right_keys, tuple(null_safe), condition, output, exists)
+
+
+def run(join: JoinSpec, left: pa.RecordBatch, right: pa.RecordBatch, pieces: int = 3) -> list[pa.RecordBatch]:
+    build = BuildSide.of(_cut(right, pieces), right.schema, join.build_keys, join.null_safe)
+    build = pickle.loads(pickle.dumps(build))
+    return list(HashJoin(join, build).run(iter(_cut(left, pieces)), TaskContext()))
+
+
+def _cut(batch: pa.RecordBatch, pieces: int) -> list[pa.RecordBatch]:
+    size = max(1, -(-batch.num_rows // pieces))
+    return [batch.slice(first, size) for first in range(0, batch.num_rows, size)]
+
+
+@pytest.mark.parametrize("kind", LEFT_KINDS, ids=lambda kind: kind.value)
+@given(drawn=sides(), has_condition=st.booleans())
+@settings(max_examples=150)
+def test_joins_as_pairs_in_plain_python(kind: JoinKind, drawn: Any, has_condition: bool) -> None:
+    left, right, _, null_safe = drawn
+    condition = Compare(CompareOp.LT, Column("lv", LONG), Column("rv", LONG)) if has_condition else None
+    if kind is JoinKind.NULL_AWARE_ANTI:
+        null_safe, condition = [False], None
+        left, right = (batch.select([0, batch.num_columns - 1]) for batch in (left, right))
+    join = spec_of(left, right, kind, null_safe, condition)
+    keys = [[f"{side}k{at}" for at in range(len(null_safe))] for side in "lr"]
+    expected = reference_join(left, right, kind, *keys, null_safe, condition)
+    assert sorted_rows(run(join, left, right), join.output.names) == expected
+
+
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI, JoinKind.EXISTENCE])
+@given(drawn=sides(), has_condition=st.booleans())
+@settings(max_examples=40)
+def test_a_join_without_keys_pairs_all_rows(kind: JoinKind, drawn: Any, has_condition: bool) -> None:
+    left, right, _, _ = drawn
+    condition = Compare(CompareOp.LT, Column("lv", LONG), Column("rv", LONG)) if has_condition else None
+    join = spec_of(left, right, kind, [], condition)
+    assert sorted_rows(run(join, left, right), join.output.names) == reference_join(
+        left, right, kind, [], [], [], condition
+    )
+
+
+def test_rows_with_many_partners_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "_MAX_PAIRS", 100)
+    left = pa.record_batch({"lk0": pa.array([1, 2, 1, 3] * 20, LONG), "lv": pa.array(range(80), LONG)})
+    right = pa.record_batch({"rk0": pa.array([1] * 30 + [2] * 250, LONG), "rv": pa.array(range(280), LONG)})
+    for kind in (JoinKind.INNER, JoinKind.LEFT):
+        join = spec_of(left, right, kind, [False], None)
+        found = run(join, left, right, pieces=1)
+        assert max(batch.num_rows for batch in found) <= 250
+        assert sorted_rows(found, join.output.names) == reference_join(left, right, kind, ["lk0"], ["rk0"], [False])
+
+
+def test_rows_that_all_have_one_partner_are_not_copied() -> None:
+    left = pa.record_batch({"lk0": pa.array([2, 1, 2], LONG), "lv": pa.array([10, 20, 30], LONG)})
+    right = pa.record_batch({"rk0": pa.array([1, 2], LONG), "rv": pa.array([5, 6], LONG)})
+    [found] = run(spec_of(left, right, JoinKind.INNER, [False], None), left, right, pieces=1)
+    assert found.column("lv").buffers()[1].address == left.column("lv").buffers()[1].address
+    assert found.column("rv").to_pylist() == [6, 5, 6]
+
+
+def test_a_large_table_of_scattered_keys_finds_each() -> None:
+    """More keys than a table by value takes, enough for looks ahead."""
+    rows = 200_000
+    keys = np.random.default_rng(1).permutation(np.arange(rows) * 7919)
+    right = pa.record_batch({"rk0": pa.array(keys), "rv": pa.array(np.arange(rows))})
+    left = pa.record_batch({"lk0": pa.array(np.arange(2 * rows) * 7919 // 2), "lv": pa.array(np.arange(2 * rows))})
+    found = pa.Table.from_batches(run(spec_of(left, right, JoinKind.INNER, [False], None), left, right, pieces=1))
+    assert found.num_rows == len(np.intersect1d(keys, left.column("lk0").to_numpy()))
+    assert found.column("lk0").equals(found.column("rk0"))
