@@ -206,6 +206,13 @@ class Settings:
     )
     window_enabled: bool = _option("window.enabled", _BOOLEAN, "true", "Accelerate window functions.", Category.SHAPES)
     aggregate_enabled: bool = _option("aggregate.enabled", _BOOLEAN, "true", "Accelerate `GROUP BY`.", Category.SHAPES)
+    join_enabled: bool = _option(
+        "join.enabled",
+        _BOOLEAN,
+        "true",
+        "Take joins along with the shapes around them. Off: a join stays on Spark, and so does everything above it.",
+        Category.SHAPES,
+    )
     placement: Literal["auto", "driver", "executors"] = _option(
         "placement",
         _one_of("auto", "driver", "executors"),

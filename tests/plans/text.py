@@ -10,6 +10,8 @@ from sundog.plan.logical import (
     Expand,
     Filter,
     Foreign,
+    Join,
+    JoinKey,
     Limit,
     LogicalPlan,
     Project,
@@ -48,6 +50,8 @@ def _line(plan: LogicalPlan) -> str:
             return f"Expand: [{lists}] AS [{', '.join(plan.names)}]"
         case Union():
             return f"Union: [{', '.join(plan.schema.names)}]"
+        case Join():
+            return f"Join: {', '.join(_join_parts(plan))}"
         case TopK():
             checks = f", must_see=[{', '.join(map(render, plan.checks))}]" if plan.checks else ""
             return f"TopK: limit={plan.limit}, offset={plan.offset}, order=[{render_order(plan.order)}]{checks}"
@@ -65,3 +69,18 @@ def _line(plan: LogicalPlan) -> str:
             return f"Window: [{calls}], partition=[{keys}], order=[{render_order(plan.order_by)}]"
         case _:
             raise TypeError(type(plan).__name__)
+
+
+def _join_parts(plan: Join) -> Iterator[str]:
+    yield plan.kind.value
+    yield f"keys=[{', '.join(map(_key_text, plan.keys))}]"
+    if plan.condition is not None:
+        yield f"condition={render(plan.condition)}"
+    if plan.exists is not None:
+        yield f"exists={plan.exists}"
+    if plan.hidden:
+        yield f"hidden=[{', '.join(sorted(plan.hidden))}]"
+
+
+def _key_text(key: JoinKey) -> str:
+    return f"{render(key.left)} {'<=>' if key.null_safe else '='} {render(key.right)}"

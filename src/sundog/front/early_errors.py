@@ -16,7 +16,7 @@ from sundog.expr.evaluation.sharing import Root, evaluated_early, shared_in_test
 from sundog.expr.nodes import conjuncts
 from sundog.expr.raising import can_raise
 from sundog.functions.table import function_of
-from sundog.plan.logical import Aggregate, Expand, Filter, LogicalPlan, Project, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, Join, LogicalPlan, Project, Window
 from sundog.support import Code, Reason
 from sundog.tree import walk
 
@@ -45,8 +45,28 @@ def early_errors(plan: LogicalPlan, whole_stage: bool) -> Reason | None:
                 roots = [*((key.expr, False) for key in keys), *(root for call in calls for root in _roots(call))]
                 if evaluated_early(roots):
                     return _shared("Aggregate")
+            case Join():
+                problem = _join_errors(node)
+                if problem is not None:
+                    return problem
             case Window(calls=windowed) if evaluated_early((arg, False) for call in windowed for arg in call.args):
                 return _shared("Window")
+    return None
+
+
+def _join_errors(join: Join) -> Reason | None:
+    """Keys are evaluated for all rows of their side, the condition for pairs with equal keys, in the order of its
+    parts. A join that only asks for a partner stops at the first one, so which pairs it tests depends on their order.
+    """
+    sides = [[(key.left, False) for key in join.keys], [(key.right, False) for key in join.keys]]
+    if any(map(evaluated_early, sides)):
+        return _shared("Join")
+    if join.condition is None or not can_raise(join.condition):
+        return None
+    if evaluated_early([(join.condition, False)]):
+        return _shared("Join")
+    if not join.kind.shows_right:
+        return Reason(Code.CAN_RAISE, "a condition that may raise is tested up to the first partner of a row", "Join")
     return None
 
 

@@ -1,13 +1,13 @@
 """Catalyst's plan -> the parts of it that sundog takes, as logical plans; and why not the others.
 
 The search is top down: the largest subtrees that hold at least one of the three shapes and that sundog can compute
-wholly. A subtree that cannot be taken is not an error; its reasons are kept and its children are tried. So a join stays
+wholly. A subtree that cannot be taken is not an error; its reasons are kept and its children are tried. So a UDF stays
 Spark's while the top-k below it is taken, and a query that sundog takes whole never goes back to the JVM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -25,10 +25,11 @@ from sundog.front.relation.columns import internal_name
 from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
+from sundog.front.shapes.join import exists_name, match_join, shows_right
 from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.union import match_union
 from sundog.front.shapes.window import match_window
-from sundog.plan.logical import Aggregate, Filter, Foreign, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
+from sundog.plan.logical import Aggregate, Filter, Foreign, Join, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
 from sundog.support import Code, Declined, Reason
 from sundog.tables.table import Table
 from sundog.tree import walk
@@ -176,7 +177,13 @@ class _Matcher:
                 child = self._convert(node.child)
                 return match_expand(node, child, self._scope(child))
             case "Union":
-                return match_union(node, [(self._convert(child), self._output_names(child)) for child in node.children])
+                plans = self._convert_all(node.children)
+                names = [self._output_names(child) for child in node.children]
+                return match_union(node, list(zip(plans, names, strict=True)))
+            case "Join":
+                self._check_enabled(self._settings.join_enabled, "spark.sundog.join.enabled", node)
+                left, right = self._convert_all(node.children)
+                return match_join(node, left, right, self._scope(left, right))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
                 child = self._convert(node.child) if node["partitionSpec"] else self._window_input(node)
@@ -185,6 +192,19 @@ class _Matcher:
                 return self._convert(node.child)
             case _:
                 raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)
+
+    def _convert_all(self, nodes: Sequence[Node]) -> list[LogicalPlan]:
+        """All of them, or the reasons of all that cannot be."""
+        plans: list[LogicalPlan] = []
+        reasons: list[Reason] = []
+        for node in nodes:
+            try:
+                plans.append(self._convert(node))
+            except Declined as declined:
+                reasons += (reason for reason in declined.reasons if reason not in reasons)
+        if reasons:
+            raise Declined(*reasons)
+        return plans
 
     def _added_up(self, plan: LogicalPlan) -> LogicalPlan:
         strict = self._settings.floating_point == "spark"
@@ -263,6 +283,10 @@ class _Matcher:
                 trees = node["output"]
             case "Union":
                 return self._output_names(node.children[0])
+            case "Join":
+                left, right = (self._output_names(child) for child in node.children)
+                exists = exists_name(node)
+                return [*left, *(right if shows_right(node) else ()), *(() if exists is None else (exists,))]
             case "Window":
                 return self._output_names(node.child) + [internal_name(tree) for tree in node["windowExpressions"]]
             case _:
@@ -273,8 +297,8 @@ class _Matcher:
         if not enabled:
             raise Declined.because(Code.DISABLED, f"{key} is false", node.name)
 
-    def _scope(self, child: LogicalPlan) -> Scope:
-        return replace(self._session, columns={field.name: field.type for field in child.schema})
+    def _scope(self, *children: LogicalPlan) -> Scope:
+        return replace(self._session, columns={field.name: field.type for c in children for field in c.schema})
 
 
 def _named(tree: Node, scope: Scope) -> NamedExpr:
@@ -294,11 +318,18 @@ def _sort_key(tree: Node, scope: Scope) -> SortKey:
     return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
 
 
+def _filters_rows(plan: LogicalPlan) -> bool:
+    """Whether rows are searched for below a limit: by a WHERE, but not by a join, of which Spark runs as many tasks as
+    it needs rows."""
+    below = list(walk(plan))
+    return any(isinstance(node, Filter) for node in below) and not any(isinstance(node, Join) for node in below)
+
+
 def has_shape(plan: LogicalPlan) -> bool:
     """Whether the plan holds something that sundog does better than Spark."""
     for node in walk(plan):
         if isinstance(node, TopK | Aggregate | Window):
             return True
-        if isinstance(node, Limit) and any(isinstance(below, Filter) for below in walk(node.child)):
+        if isinstance(node, Limit) and _filters_rows(node.child):
             return True
     return False
