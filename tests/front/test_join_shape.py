@@ -8,11 +8,12 @@ import os
 import pytest
 
 from sundog.config import Settings
+from sundog.expr.calls import JoinKind
 from sundog.front.catalyst_json import parse_plan
 from sundog.front.expressions.reading import Scope
 from sundog.front.match import Matches
 from sundog.front.shapes.join import match_join
-from sundog.plan.logical import Aggregate, Join, JoinKind, Scan
+from sundog.plan.logical import Aggregate, Join, Scan
 from sundog.plan.rules.order import optimize
 from sundog.support import Code, Declined
 from sundog.tree import walk

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from sundog.expr.calls import JoinKey, JoinKind
 from sundog.expr.nodes import Compare, CompareOp, Expr, IsNull, NormalizeFloat, Or, columns_of, conjunction, conjuncts
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import translate
-from sundog.plan.logical import Join, JoinKey, JoinKind, LogicalPlan
+from sundog.plan.logical import Join, LogicalPlan
 from sundog.support import Code, Declined
 
 _KINDS = {
