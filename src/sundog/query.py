@@ -41,6 +41,7 @@ from sundog.runtime.frames import named_table
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.support import Code, Declined, Reason
 from sundog.tables.table import Table
+from sundog.tree import walk
 from sundog.versions import spark_version
 
 log = logging.getLogger("sundog")
@@ -60,6 +61,11 @@ class Planned:
     @property
     def is_whole(self) -> bool:
         return len(self.parts) == 1 and self.parts[0][0].path == ()
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether Spark computes no part of the query: sundog's part is the whole plan, down to the files."""
+        return self.is_whole and not any(isinstance(node, Foreign) for node in walk(self.parts[0][1]))
 
 
 def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings, collected: bool) -> Planned | None:

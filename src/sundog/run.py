@@ -20,6 +20,7 @@ class Run:
 
     action: str = ""
     accelerated: bool = False
+    whole: bool = False  # accelerated, and no part of the query was left to Spark
     reasons: list[Reason] = field(default_factory=list)
     placement: str | None = None
     seconds: float = 0.0

@@ -98,7 +98,7 @@ def _live(action: Action[T], life: _Life) -> T:
             if hand_over is not None:
                 result = hand_over()
                 _finish(life, action.lazy)
-                run.accelerated, failed = True, False
+                run.accelerated, run.whole, failed = True, planned is not None and planned.leaves_nothing, False
                 return result
         except Exception as error:
             if life.is_shadow:
