@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sundog.benchmarks.agree import difference
-from sundog.benchmarks.cases.model import Check, SameCount, SameKeys, SameRows, SameTop
+from sundog.benchmarks.cases.model import Check, SameCount, SameKeys, SameOrder, SameRows, SameTop
 
 
 def table(**columns: object) -> pa.Table:
@@ -102,3 +102,35 @@ def test_after_an_offset_only_keys_count() -> None:
 
 def test_any_rows_will_do_without_an_order() -> None:
     assert difference(table(v=[1]), table(v=[2]), SameCount()) is None
+
+
+def test_an_order_with_ties_asks_for_the_keys_in_order_and_for_every_row() -> None:
+    expected = table(k=[1, 1, 2], v=["a", "b", "c"])
+    assert difference(expected, table(k=[1, 1, 2], v=["b", "a", "c"]), SameOrder((0,))) is None
+    assert difference(expected, table(k=[1, 2, 1], v=["a", "c", "b"]), SameOrder((0,))) is not None
+    assert difference(expected, table(k=[1, 1, 2], v=["a", "b", "d"]), SameOrder((0,))) is not None
+
+
+def test_a_limit_that_cut_nothing_off_leaves_no_choice_of_rows() -> None:
+    expected, other = table(k=[1, 2], v=["a", "b"]), table(k=[1, 2], v=["a", "c"])
+    assert difference(expected, other, SameTop((0,), limit=2)) is None
+    assert difference(expected, other, SameTop((0,), limit=3)) is not None
+    assert difference(expected, other, SameTop((), limit=2)) is None
+    assert difference(expected, other, SameTop((), limit=3)) is not None
+
+
+def decimals(scale: int, *values: str) -> pa.Table:
+    return table(v=pa.array([Decimal(value) for value in values], pa.decimal128(20, scale)))
+
+
+def test_decimals_of_one_type_are_exact() -> None:
+    large = "123456789012345.67"
+    assert difference(decimals(2, large), decimals(2, large), SameRows()) is None
+    assert difference(decimals(2, large), decimals(2, "123456789012345.68"), SameRows()) is not None
+
+
+def test_a_quotient_may_be_off_by_the_last_digit_of_the_coarser_engine() -> None:
+    assert difference(decimals(6, "0.333333"), table(v=[1 / 3]), SameRows()) is None
+    assert difference(decimals(6, "0.333333"), decimals(4, "0.3334"), SameRows()) is None
+    assert difference(decimals(6, "0.333333"), table(v=[0.33334]), SameRows()) is not None
+    assert difference(decimals(2, "1.00"), table(v=[1.1]), SameRows()) is not None

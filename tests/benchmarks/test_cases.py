@@ -15,7 +15,7 @@ from sundog.benchmarks.data.write import make_local
 from sundog.benchmarks.engines.catalog import ENGINES, UnknownEngineError, find_engine
 from sundog.benchmarks.engines.decode import needed_columns
 
-SQL_CASES = [case for case in CASES if case.probe is None and case.data.scale == 1]
+SQL_CASES = [case for case in CASES if case.data.name in DATA_SETS and case.probe is None and case.data.scale == 1]
 
 
 def test_names_and_aliases_are_unique() -> None:
@@ -27,6 +27,10 @@ def test_the_published_sets_are_complete() -> None:
     assert [case.name for case in select(["clickbench/*"])] == [f"clickbench/q{number:02d}" for number in range(43)]
     assert len(select(["h2o/groupby-*"])) == 10
     assert len(select(["h2o/window-q*"])) == 24
+    assert [case.name for case in select(["tpch/*"])] == [f"tpch/q{number:02d}" for number in range(1, 23)]
+    halves = {14, 23, 24, 39}
+    parts = [(number, part) for number in range(1, 100) for part in (("a", "b") if number in halves else ("",))]
+    assert [case.name for case in select(["tpcds/*"])] == [f"tpcds/q{number:02d}{part}" for number, part in parts]
     assert [case.name for case in select(["topk/q?"])] == ["topk/q1", "topk/q2", "topk/q3", "topk/q4"]
 
 

@@ -82,7 +82,22 @@ def test_a_failing_engine_gives_an_exit_code(tmp_path: Path) -> None:
         ("bench", "topk/q1", "--table", "lineitem"),
         ("bench", "topk/q1", "--table", "lineitem=/nowhere"),
         ("data", "hits", "x", "--engine", "flink"),
+        ("data", "hits", "x", "--scale", "1"),
+        ("data", "tpch", "x", "--rows", "1k"),
+        ("data", "tpcds", "x", "--engine", "spark"),
+        ("data", "tpch", "x", "--scale", "0"),
+        ("data", "tpch", "x", "--scale", "nan"),
     ],
 )
 def test_wrong_arguments_are_errors_of_ours(arguments: tuple[str, ...]) -> None:
     assert isinstance(sundog(*arguments).exception, ArgumentError)
+
+
+def test_a_result_file_is_summarised(tmp_path: Path) -> None:
+    sundog(
+        "bench", "clickbench/q0[01]", "--engines", "decode", "--rows", "1k", "--repeat", 1, "--warmup", 0,
+        "--data", tmp_path, "--json", tmp_path / "a.json",
+    )  # fmt: skip
+    (line,) = json.loads(sundog("bench", "--summary", tmp_path / "a.json", "--json", "-").stdout)
+    assert (line["suite"], line["engine"], line["queries"], line["compared"]) == ("clickbench", "decode", 2, 0)
+    assert "clickbench" in sundog("bench", "--summary", tmp_path / "a.json").stdout

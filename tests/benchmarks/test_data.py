@@ -182,7 +182,7 @@ def test_local_files_hold_the_rows_and_say_what_they_are(tmp_path: Path) -> None
     assert read(tmp_path / "h2o" / "x").equals(whole(GroupByTable(3000, 4)))
     assert read(tmp_path / "h2o" / "large").equals(whole(WindowTable(3000, 4)))
     assert Note.read(tmp_path / "h2o") == Note("h2o", 3000, 4)
-    assert is_ready(DATA_SETS["h2o"], 3000, tmp_path / "h2o", seed=4)
+    assert is_ready(Note("h2o", 3000, 4), tmp_path / "h2o")
 
 
 def test_decimals_are_stored_as_spark_stores_them_and_pages_have_an_index(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_decimals_are_stored_as_spark_stores_them_and_pages_have_an_index(tmp_pa
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("keep")
     for attempt in (
-        lambda: is_ready(DATA_SETS["hits"], 10, tmp_path),
+        lambda: is_ready(Note("hits", 10, 0), tmp_path),
         lambda: make_local(DATA_SETS["hits"], 10, tmp_path),
         lambda: clear(tmp_path),
     ):
@@ -209,16 +209,16 @@ def test_another_data_set_is_named_and_can_be_cleared(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     make_local(DATA_SETS["hits"], 10, folder)
     with pytest.raises(DataSetError, match="hits with 10 rows"):
-        is_ready(DATA_SETS["hits"], 11, folder)
+        is_ready(Note("hits", 11, 0), folder)
     clear(folder)
-    assert not is_ready(DATA_SETS["hits"], 11, folder)
+    assert not is_ready(Note("hits", 11, 0), folder)
 
 
 def test_an_unfinished_folder_is_not_taken_for_a_data_set(tmp_path: Path) -> None:
     make_local(DATA_SETS["hits"], 10, tmp_path / "t")
     (tmp_path / "t" / NOTE_NAME).unlink()
     with pytest.raises(DataSetError, match="not empty"):
-        is_ready(DATA_SETS["hits"], 10, tmp_path / "t")
+        is_ready(Note("hits", 10, 0), tmp_path / "t")
 
 
 def test_unknown_data_set() -> None:

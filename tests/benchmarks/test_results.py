@@ -25,6 +25,8 @@ MEASUREMENTS = [
         agrees=True,
         facts={
             "accelerated": True,
+            "taken": "part",
+            "fallback_reason": "UNKNOWN_NODE: Join | stays on Spark",
             "placement": "driver",
             "planning_seconds": 0.01,
             "execution_seconds": 0.01,
@@ -110,3 +112,23 @@ def test_compare_takes_what_both_measured() -> None:
     assert (one.case, one.engine, one.verdict) == ("topk/q1", "sundog", Verdict.FASTER)
     assert one.ratio == pytest.approx(0.0105 / 0.0205)
     assert one.as_json()["verdict"] == "faster"
+
+
+def test_the_report_says_how_much_was_taken_and_the_first_reason_against_more() -> None:
+    assert "| topk/q1 | sundog | part: UNKNOWN_NODE: Join \\| stays on Spark | driver |" in markdown(
+        results(MEASUREMENTS)
+    )
+
+
+def test_the_report_has_a_line_for_each_engine_and_suite() -> None:
+    text = markdown(results(MEASUREMENTS))
+    assert (
+        "| suite | engine | queries | touched | whole | faster | slower | geomean | worst | not answered | differing |"
+        in text
+    )
+    assert "| topk | sundog | 1 | 1 | 0 | 1 | 0 | 53.66 | 53.66 (topk/q1) |  |  |" in text
+
+
+def test_results_of_before_have_no_word_on_how_much_was_taken() -> None:
+    assert Measurement("topk/q1", "sundog", Status.OK, facts={"accelerated": True}).taken is None
+    assert Measurement("topk/q1", "duckdb", Status.OK).taken is None

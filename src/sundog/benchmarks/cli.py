@@ -1,9 +1,8 @@
-"""`sundog data` and `sundog bench`: the command line over the generators and the runner."""
+"""`sundog bench`: the command line over the runner. `sundog data` is in `data/command.py`."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import signal
 import sys
@@ -14,125 +13,40 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sundog.benchmarks.cases.catalog import CASES, select
 from sundog.benchmarks.cases.model import Case, DataRef
 from sundog.benchmarks.compare import Comparison, compare, range_text
-from sundog.benchmarks.data.catalog import DATA_SETS, DataSet, Note, find_data_set
-from sundog.benchmarks.data.write import clear, is_ready, make_local, make_with_spark, total_rows
+from sundog.benchmarks.data.catalog import find_data_set
+from sundog.benchmarks.data.command import (
+    ArgumentError,
+    check_scale,
+    data_command,
+    ensure_data,
+    ensure_tpc,
+    parse_rows,
+    progress_bar,
+    rows_text,
+)
+from sundog.benchmarks.data.tpc import TpcSet
 from sundog.benchmarks.engines.catalog import ENGINES, find_engine
 from sundog.benchmarks.report import markdown, time_text
 from sundog.benchmarks.results import Results, Status
 from sundog.benchmarks.runner import Settings, Update, run_benchmark
-from sundog.commands.output import AsJson, err, out, print_json, print_table
-from sundog.errors import SundogError
+from sundog.benchmarks.summary import summarize, summary_rows
+from sundog.commands.output import err, print_json, print_table
 from sundog.machine import usable_cores
 
 DATA_FOLDER_VARIABLE = "SUNDOG_BENCH_DATA"
 DEFAULT_ENGINES = "spark,sundog,duckdb,datafusion,polars,sail"
-_SUFFIXES = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
 _STANDARD_OUTPUT = Path("-")
 _INTERRUPTED = 130
-
-
-class ArgumentError(SundogError, ValueError):
-    """An option of the command line has a value that cannot be used."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands `data` and `bench` to the main command."""
     app.command("data")(data_command)
     app.command("bench")(bench_command)
-
-
-def parse_rows(text: str) -> int:
-    """`10m`, `250k`, `6_000_000`."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmb]?)", text.replace("_", "").replace(",", "").lower())
-    rows = float(match[1]) * _SUFFIXES[match[2]] if match else 0
-    if rows < 1 or rows != int(rows):
-        raise ArgumentError(f"{text!r} is not a number of rows. Write 6000000, 6_000_000, 250k or 10m.")
-    return int(rows)
-
-
-def rows_text(rows: int) -> str:
-    """The shortest way to write it: 10m, 250k, 1234."""
-    for suffix in ("b", "m", "k"):
-        if rows % _SUFFIXES[suffix] == 0:
-            return f"{rows // _SUFFIXES[suffix]}{suffix}"
-    return str(rows)
-
-
-# --- sundog data -----------------------------------------------------------------------------------------------------
-
-
-def data_command(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(DATA_SETS)}.")],
-    folder: Annotated[Path, typer.Argument(help="Where the Parquet files go.")],
-    rows: Annotated[str | None, typer.Option(help="Rows of each table, e.g. 10m or 250k.")] = None,
-    engine: Annotated[str, typer.Option(help="`local`: pyarrow threads; `spark`: a Spark job.")] = "local",
-    seed: Annotated[int, typer.Option(help="Another seed gives other rows of the same shape.")] = 0,
-    cores: Annotated[int | None, typer.Option(help="Cores to use; all if not given.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace another data set in that folder.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Make a benchmark data set: the same rows for the same name, rows and seed, on every machine."""
-    data_set = find_data_set(name)
-    count = data_set.default_rows if rows is None else parse_rows(rows)
-    if engine not in ("local", "spark"):
-        raise ArgumentError(f"--engine is `local` or `spark`, not {engine!r}.")
-    found = Note.read(folder) if folder.exists() else None
-    if overwrite and found is not None and found != Note(name, count, seed):
-        clear(folder)
-    made = ensure_data(data_set, count, folder, seed=seed, cores=cores or usable_cores(), with_spark=engine == "spark")
-    files = sorted(folder.rglob("*.parquet"))
-    size = sum(file.stat().st_size for file in files)
-    if as_json:
-        summary = {"name": name, "rows": count, "seed": seed, "files": len(files), "bytes": size, "made": made}
-        print_json({**summary, "folder": str(folder)})
-    else:
-        verb = "made" if made else "already there"
-        size_text = f"{size / 2**20:,.1f} MiB"
-        _say(out(), f"{name}: {count:,} rows a table, {len(files)} files, {size_text}, {verb}: {folder}")
-
-
-def ensure_data(
-    data_set: DataSet, rows: int, folder: Path, *, seed: int = 0, cores: int = 2, with_spark: bool = False
-) -> bool:
-    """Make the data set unless it is there; true if it was made."""
-    if is_ready(data_set, rows, folder, seed=seed):
-        return False
-    with _progress() as progress:
-        task = progress.add_task(f"making {data_set.name}", total=total_rows(data_set, rows))
-
-        def advance(done: int) -> None:
-            progress.advance(task, done)
-
-        if with_spark:
-            import sundog
-
-            spark = sundog.session("sundog-data", master=f"local[{cores}]")
-            try:
-                make_with_spark(spark, data_set, rows, folder, seed=seed, on_progress=advance)
-            finally:
-                spark.stop()
-        else:
-            make_local(data_set, rows, folder, seed=seed, threads=cores, on_progress=advance)
-    return True
-
-
-def _progress() -> Progress:
-    console = err()
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
 
 
 # --- sundog bench ----------------------------------------------------------------------------------------------------
@@ -142,6 +56,7 @@ def bench_command(
     patterns: Annotated[list[str] | None, typer.Argument(help="Names or globs of cases, e.g. 'topk/*'.")] = None,
     engines: Annotated[str, typer.Option(help="Comma-separated; --list shows them.")] = DEFAULT_ENGINES,
     rows: Annotated[str | None, typer.Option(help="Rows of every table; each data set has its own default.")] = None,
+    scale: Annotated[float, typer.Option(help="Scale of the tables of tpch and tpcds.")] = 1,
     repeat: Annotated[int, typer.Option(min=1, help="Measured runs of a case.")] = 3,
     warmup: Annotated[int, typer.Option(min=0, help="Unmeasured runs after the first.")] = 1,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores for every engine; all if not given.")] = None,
@@ -163,6 +78,10 @@ def bench_command(
     compare_files: Annotated[
         tuple[Path, Path] | None, typer.Option("--compare", metavar="A.json B.json", help="Compare two result files.")
     ] = None,
+    summary_file: Annotated[
+        Path | None, typer.Option("--summary", metavar="A.json", help="Summarise a result file, a line per suite.")
+    ] = None,
+    check: Annotated[bool, typer.Option(help="Measure nothing: compare sundog's answers with Spark's.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="Show cases and engines.")] = False,
 ) -> None:
     """Measure cases on engines, check that they agree, and compare result files."""
@@ -178,10 +97,20 @@ def bench_command(
         if json_file != _STANDARD_OUTPUT:
             _show_comparison(comparisons)
         return
+    if summary_file is not None:
+        summaries = summarize(Results.read(summary_file))
+        _write_json(json_file, [one.as_json() for one in summaries])
+        if json_file != _STANDARD_OUTPUT:
+            print_table("suites against plain Spark", summary_rows(summaries))
+        return
     if not patterns:
         raise ArgumentError("Name at least one case, e.g. `sundog bench 'topk/*'`. `sundog bench --list` shows them.")
     names = [find_engine(name.strip()).name for name in engines.split(",") if name.strip()]
     cases = select(patterns, large=large)
+    if check:
+        made = _folders(cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), scale, 2)
+        _check(cases, made, cores or usable_cores(), json_file)
+        return
     settings = Settings(
         cores=cores or usable_cores(),
         warmup=warmup,
@@ -193,10 +122,10 @@ def bench_command(
         pythons=_pairs(python, "--python"),
     )
     folders = _folders(
-        cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), settings.cores
+        cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), scale, settings.cores
     )
     command = shlex.join(["sundog", *sys.argv[1:]])
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task("starting", total=len(cases) * len(names))
 
         def show(update: Update) -> None:
@@ -221,6 +150,29 @@ def bench_command(
         raise typer.Exit(1)
 
 
+def _check(cases: list[Case], folders: dict[DataRef, Path], cores: int, json_file: Path | None) -> None:
+    """`--check`: one session, every case once on Spark and once in each placement of sundog."""
+    import sundog
+    from sundog.benchmarks.check import PLACEMENTS, check_cases
+
+    spark = sundog.session("sundog-check", master=f"local[{cores}]", confs={"spark.sql.session.timeZone": "UTC"})
+    found = []
+    try:
+        with progress_bar() as progress:
+            task = progress.add_task("checking", total=len(cases) * len(PLACEMENTS))
+            for one in check_cases(spark, [case for case in cases if case.probe is None], folders):
+                progress.update(task, advance=1, description=one.case)
+                found.append(one)
+    finally:
+        spark.stop()
+    _write_json(json_file, [one.as_json() for one in found])
+    if json_file != _STANDARD_OUTPUT:
+        rows = [{name: str(value or "") for name, value in one.as_json().items()} for one in found]
+        print_table("sundog's answers against Spark's", rows)
+    if any(one.difference for one in found):
+        raise typer.Exit(1)
+
+
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
     """Being asked to end is treated like Ctrl-C: what was measured is kept."""
@@ -241,7 +193,9 @@ def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     return pairs
 
 
-def _folders(cases: list[Case], data: Path, given: dict[str, str], rows: int | None, cores: int) -> dict[DataRef, Path]:
+def _folders(
+    cases: list[Case], data: Path, given: dict[str, str], rows: int | None, scale: float, cores: int
+) -> dict[DataRef, Path]:
     """A folder for each data set that the cases need; those not given are made below `data`."""
     folders = {}
     for ref in dict.fromkeys(case.data for case in cases):
@@ -250,6 +204,9 @@ def _folders(cases: list[Case], data: Path, given: dict[str, str], rows: int | N
             folders[ref] = Path(given[ref.name]).absolute()
             if not any(folders[ref].rglob("*.parquet")):
                 raise ArgumentError(f"--table {ref.name}={given[ref.name]}: there are no Parquet files.")
+        elif isinstance(data_set, TpcSet):
+            folders[ref] = (data / f"{ref.name}-{check_scale(scale):g}").absolute()
+            ensure_tpc(data_set, scale, folders[ref], cores=cores)
         else:
             count = (rows or data_set.default_rows) * ref.scale
             folders[ref] = (data / f"{ref.name}-{rows_text(count)}").absolute()
@@ -308,6 +265,9 @@ def _show_results(results: Results) -> None:
         for case in results.cases
     ]
     print_table("seconds, median", rows)
+    compared = summary_rows(one for one in summarize(results) if one.compared)
+    if compared:
+        print_table("suites against plain Spark", compared)
 
 
 def _show_problems(results: Results) -> None:

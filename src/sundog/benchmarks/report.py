@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from sundog.benchmarks.results import Measurement, Results, Status
+from sundog.benchmarks.summary import summarize, summary_rows
 
 _KEY_METRICS = (
     "row_groups_total",
@@ -27,6 +28,7 @@ def markdown(results: Results) -> str:
         _setting(results),
         _grid(results, _time_cell, "Seconds (median of the measured runs)"),
         _ratios(results),
+        _suites(results),
         _floors(results),
         _grid(results, _first_cell, "First run in a new process (seconds)"),
         _grid(results, _cpu_cell, "Processor seconds (median, all processes)"),
@@ -108,6 +110,13 @@ def _ratios(results: Results) -> str:
     return _against(results, "spark", "Times faster than plain Spark", lambda base, time: base / time)
 
 
+def _suites(results: Results) -> str:
+    """A line for each engine and suite, where plain Spark was measured."""
+    rows = summary_rows(one for one in summarize(results) if one.compared)
+    title = "### Suites against plain Spark"
+    return f"{title}\n\n{_table(list(rows[0]), [list(row.values()) for row in rows])}" if rows else ""
+
+
 def _floors(results: Results) -> str:
     """How many times as long as pyarrow takes only to decode the columns, where that was measured."""
     return _against(results, "decode", "Times as long as only decoding the columns", lambda base, time: time / base)
@@ -134,15 +143,22 @@ def _sundog_facts(results: Results) -> str:
                 [
                     m.case,
                     m.engine,
-                    "yes" if m.facts.get("accelerated") else f"no: {_cell(m.facts.get('fallback_reason') or '')}",
+                    _taken_cell(m),
                     m.facts.get("placement") or "",
                     _seconds(m.facts.get("planning_seconds", 0.0)),
                     _seconds(m.facts.get("execution_seconds", 0.0)),
                     counts,
                 ]
             )
-    header = ["case", "engine", "accelerated", "placement", "planning s", "execution s", "counts"]
+    header = ["case", "engine", "taken", "placement", "planning s", "execution s", "counts"]
     return f"### What sundog did\n\n{_table(header, rows)}" if rows else ""
+
+
+def _taken_cell(measurement: Measurement) -> str:
+    """`whole`, or `part` or `spark` with the first reason against more."""
+    taken, reason = measurement.taken, _cell(measurement.facts.get("fallback_reason") or "")
+    word = taken.value if taken is not None else "yes" if measurement.facts.get("accelerated") else "no"
+    return f"{word}: {reason}" if reason else word
 
 
 def _remarks(results: Results) -> str:

@@ -29,6 +29,20 @@ class Status(Enum):
     TIMEOUT = "timeout"
 
 
+class Taken(Enum):
+    """How much of a query sundog computed. In the order of falling merit."""
+
+    WHOLE = "whole"
+    """All of it: nothing was left to Spark but to hand out the result."""
+    PART = "part"
+    SPARK = "spark"
+    """Nothing: Spark ran the query."""
+
+    @classmethod
+    def of(cls, accelerated: bool, whole: bool) -> Taken:
+        return cls.SPARK if not accelerated else cls.WHOLE if whole else cls.PART
+
+
 @dataclass(frozen=True)
 class Measurement:
     """One case on one engine. `seconds` are the measured runs; `first_seconds` the first of all in its process.
@@ -52,6 +66,11 @@ class Measurement:
     @property
     def median(self) -> float | None:
         return median(self.seconds) if self.seconds else None
+
+    @property
+    def taken(self) -> Taken | None:
+        """How much sundog took; None of another engine, and of results from before this was noted."""
+        return Taken(self.facts["taken"]) if "taken" in self.facts else None
 
     @property
     def best(self) -> float | None:

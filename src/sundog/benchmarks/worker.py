@@ -21,7 +21,7 @@ import pyarrow as pa
 from sundog.benchmarks.cases.catalog import find_case
 from sundog.benchmarks.cases.model import Case
 from sundog.benchmarks.engines.catalog import find_engine
-from sundog.benchmarks.engines.model import Answer, Engine, NotForThisEngine
+from sundog.benchmarks.engines.model import Answer, Engine, EngineUnavailable, NotForThisEngine
 from sundog.benchmarks.job import CaseJob, Job, Message
 from sundog.benchmarks.processes import cpu_seconds
 
@@ -44,7 +44,11 @@ def main() -> None:
     except ImportError as problem:
         send("unavailable", {"why": f"{problem.name or problem} is not installed"})
         return
+    except EngineUnavailable as problem:
+        send("unavailable", {"why": str(problem)})
+        return
     send("ready", {"versions": engine.versions()})
+    named: dict[str, str] | None = None
     for case_job in job.cases:
         case = find_case(case_job.name)
         sys.stdin.readline()
@@ -52,6 +56,9 @@ def main() -> None:
         try:
             if spec.family in case.unsupported:
                 raise NotForThisEngine(case.unsupported[spec.family])
+            if case_job.tables != named:
+                engine.use({name: Path(folder) for name, folder in case_job.tables.items()})
+                named = case_job.tables
             send("done", {"case": case.name, **_measure(engine, case, case_job, job)})
         except NotForThisEngine as reason:
             send("skipped", {"case": case.name, "note": str(reason)})
@@ -89,7 +96,6 @@ def _keep_to_cores(cores: int) -> None:
 
 
 def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[str, Any]:
-    engine.use({name: Path(folder) for name, folder in case_job.tables.items()})
     begin = perf_counter()
     first, first_seconds, first_cpu = _timed(engine, case)
     _keep(first.table, case_job.answer_file)

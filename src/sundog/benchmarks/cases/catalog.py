@@ -7,7 +7,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from sundog.benchmarks.cases import aggregate, clickbench, h2o, overhead, topk, window
+from sundog.benchmarks.cases import aggregate, clickbench, h2o, overhead, topk, tpc, window
 from sundog.benchmarks.cases.model import Case
 from sundog.errors import SundogError
 
@@ -17,6 +17,7 @@ CASES: tuple[Case, ...] = (
     *aggregate.CASES,
     *clickbench.CASES,
     *h2o.CASES,
+    *tpc.CASES,
     *overhead.CASES,
 )
 

@@ -25,7 +25,18 @@ class SameRows:
 
 @dataclass(frozen=True)
 class SameTop:
-    """An ORDER BY … LIMIT: the columns `keys` row by row, and whole rows except those tied with the last one."""
+    """An ORDER BY … LIMIT: the columns `keys` row by row, and whole rows except those tied with the last one.
+
+    With fewer rows than `limit`, nothing was cut off: then every row.
+    """
+
+    keys: tuple[int, ...]
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class SameOrder:
+    """An ORDER BY that leaves ties: the columns `keys` row by row, and every row."""
 
     keys: tuple[int, ...]
 
@@ -42,7 +53,7 @@ class SameCount:
     """A LIMIT without a total order: any rows will do, so many of them."""
 
 
-Check = SameRows | SameTop | SameKeys | SameCount
+Check = SameRows | SameTop | SameOrder | SameKeys | SameCount
 
 
 class Result(Enum):

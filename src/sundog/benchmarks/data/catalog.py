@@ -1,5 +1,7 @@
 """The data sets by name: which tables each has, how large it is unless told, and where its files are.
 
+Those of `DATA_SETS` are generated here and sized by rows; those of `TPC_SETS` by TPC's generator, and sized by scale.
+
 A finished data set carries a note beside its files (`_sundog_data.json`) that says what it is. The note is written
 last: a folder with files and no note is a broken or foreign one and is never silently used or overwritten.
 """
@@ -15,6 +17,7 @@ from sundog.benchmarks.data.h2o import GroupByTable, WindowTable
 from sundog.benchmarks.data.hits import Hits
 from sundog.benchmarks.data.layout import TableGenerator
 from sundog.benchmarks.data.lineitem import lineitem, lineitem_single
+from sundog.benchmarks.data.tpc import TPCDS, TPCH, TpcSet
 from sundog.errors import SundogError
 
 NOTE_NAME = "_sundog_data.json"
@@ -26,7 +29,7 @@ class DataSetError(SundogError):
 
     @classmethod
     def unknown(cls, name: str) -> DataSetError:
-        return cls(f"There is no data set {name!r}. There are: {', '.join(DATA_SETS)}.")
+        return cls(f"There is no data set {name!r}. There are: {', '.join([*DATA_SETS, *TPC_SETS])}.")
 
     @classmethod
     def occupied(cls, folder: Path) -> DataSetError:
@@ -41,14 +44,21 @@ class DataSetError(SundogError):
 
 @dataclass(frozen=True)
 class Note:
-    """What a finished folder says of itself."""
+    """What a finished folder says of itself: rows of each table, or the scale of a TPC suite."""
 
     name: str
     rows: int
     seed: int
     version: int = GENERATOR_VERSION
+    scale: float | None = None
+
+    @classmethod
+    def of_scale(cls, name: str, scale: float) -> Note:
+        return cls(name, rows=0, seed=0, scale=scale)
 
     def describe(self) -> str:
+        if self.scale is not None:
+            return f"{self.name} at scale {self.scale:g} (generator {self.version})"
         return f"{self.name} with {self.rows:,} rows (seed {self.seed}, generator {self.version})"
 
     def write(self, folder: Path) -> None:
@@ -89,8 +99,11 @@ DATA_SETS: dict[str, DataSet] = _declare(
     DataSet("h2o", 10_000_000, {"x": GroupByTable, "large": WindowTable}, "db-benchmark group-by and window tables"),
 )
 
+TPC_SETS: dict[str, TpcSet] = {each.name: each for each in (TPCH, TPCDS)}
 
-def find_data_set(name: str) -> DataSet:
-    if name not in DATA_SETS:
+
+def find_data_set(name: str) -> DataSet | TpcSet:
+    found = DATA_SETS.get(name) or TPC_SETS.get(name)
+    if found is None:
         raise DataSetError.unknown(name)
-    return DATA_SETS[name]
+    return found

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from sundog.benchmarks.data.catalog import DataSet, DataSetError, Note
 from sundog.benchmarks.data.layout import TableGenerator
+from sundog.benchmarks.data.tpc import TpcSet
 
 Progress = Callable[[int], None]
 """Called with a number of rows that have been written since the last call."""
@@ -65,6 +66,15 @@ def make_with_spark(
     Note(data_set.name, rows, seed).write(folder)
 
 
+def make_tpc(data_set: TpcSet, scale: float, folder: Path, *, threads: int = 2) -> None:
+    """Write a TPC suite's tables below `folder`, which must be empty or absent."""
+    if folder.exists() and any(folder.iterdir()):
+        raise DataSetError.occupied(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    data_set.make(scale, folder, threads)
+    Note.of_scale(data_set.name, scale).write(folder)
+
+
 def clear(folder: Path) -> None:
     """Remove a data set that we made ourselves; anything else is left alone."""
     if folder.exists():
@@ -73,9 +83,8 @@ def clear(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def is_ready(data_set: DataSet, rows: int, folder: Path, *, seed: int = 0) -> bool:
+def is_ready(wanted: Note, folder: Path) -> bool:
     """True if the folder already holds exactly this; false if it is empty or absent; else an error."""
-    wanted = Note(data_set.name, rows, seed)
     found = Note.read(folder) if folder.exists() else None
     if found == wanted:
         return True

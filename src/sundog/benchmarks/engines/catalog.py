@@ -79,8 +79,12 @@ ENGINES: dict[str, EngineSpec] = _declare(
     ),
     EngineSpec("duckdb", "duckdb", "duck:make", ("duckdb",), "DuckDB"),
     EngineSpec("datafusion", "datafusion", "fusion:make", ("datafusion",), "Apache DataFusion"),
-    EngineSpec("polars", "polars", "polar:make", ("polars",), "Polars; the main cases only, written by hand"),
+    EngineSpec(
+        "polars", "polars", "polar:make", ("polars",), "Polars; TPC in its SQL, of the rest the main cases by hand"
+    ),
     EngineSpec("sail", "sail", "sail:make", ("pysail", "grpc"), "Sail, through Spark Connect"),
+    EngineSpec("comet", "spark", "comet:make", ("pyspark",), "Comet, in Spark 3.5; needs --python comet=PATH"),
+    EngineSpec("comet-off", "spark", "comet:make_without", ("pyspark",), "Comet's Spark 3.5 without Comet"),
     EngineSpec("decode", "decode", "decode:make", ("pyarrow",), "only decoding the needed columns: the floor"),
 )
 

@@ -20,6 +20,7 @@ class DuckEngine:
     def __init__(self, cores: int) -> None:
         self._connection = duckdb.connect(config={"threads": cores})
         self._connection.execute("set TimeZone = 'UTC'")
+        self._connection.execute("set default_null_order = 'nulls_first_on_asc_last_on_desc'")  # as Spark has it
 
     def versions(self) -> dict[str, str]:
         return {"duckdb": version("duckdb")}

@@ -20,6 +20,7 @@ class FusionEngine:
     def __init__(self, cores: int) -> None:
         config = datafusion.SessionConfig().with_target_partitions(cores)
         config = config.set("datafusion.sql_parser.enable_ident_normalization", "false")
+        config = config.set("datafusion.sql_parser.default_null_ordering", "nulls_min")  # as Spark has it
         self._context = datafusion.SessionContext(config)
 
     def versions(self) -> dict[str, str]:

@@ -24,6 +24,10 @@ class Answer:
     """Set by probes, which measure something else than the time from question to answer."""
 
 
+class EngineUnavailable(Exception):
+    """The engine cannot be started here; the message says what it lacks."""
+
+
 class NotForThisEngine(Exception):
     """The case cannot be put to this engine; the message is the note in the report."""
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 import sundog
 from sundog.benchmarks.cases.model import Case, Probe, Result
 from sundog.benchmarks.engines.model import Answer
+from sundog.benchmarks.results import Taken
 from sundog.versions import spark_version
 
 PARTITIONS_PER_CORE = 4
@@ -25,16 +26,17 @@ _PROBE_ACTIONS = 20
 
 
 def plain(cores: int, confs: Mapping[str, str]) -> SparkEngine:
-    return SparkEngine(_session(cores, confs))
+    return SparkEngine(plain_session(cores, confs))
 
 
 def accelerated(cores: int, confs: Mapping[str, str]) -> SundogEngine:
-    spark = _session(cores, confs)
+    spark = plain_session(cores, confs)
     sundog.enable(spark)
     return SundogEngine(spark)
 
 
-def _session(cores: int, confs: Mapping[str, str]) -> Any:
+def plain_session(cores: int, confs: Mapping[str, str]) -> Any:
+    """A session on so many cores; `confs` over what all of them have."""
     spark = sundog.session(
         "sundog-bench",
         master=f"local[{cores}]",
@@ -66,7 +68,7 @@ class SparkEngine:
         if case.result is Result.DISCARDED:
             frame.write.format("noop").mode("overwrite").save()
             return Answer()
-        table = _as_arrow(frame)
+        table = as_arrow(frame)
         return Answer(table, table.num_rows)
 
     def close(self) -> None:
@@ -105,22 +107,23 @@ class SundogEngine(SparkEngine):
     def _planning_seconds(self, sql: str) -> Answer:
         seconds = []
         for _ in range(_PROBE_ACTIONS):
-            _as_arrow(self._spark.sql(sql))
+            as_arrow(self._spark.sql(sql))
             seconds.append(sundog.last_run().planning_seconds)
         return Answer(facts=_facts(), measured_seconds=median(seconds))
 
 
-def _as_arrow(frame: DataFrame) -> pa.Table:
+def as_arrow(frame: DataFrame) -> pa.Table:
     """`toArrow`, also of Spark 3.5, which has what it is made of."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
-    return pa.Table.from_batches(frame._collect_as_arrow(), spark_version().arrow_schema(frame.schema))
+    return pa.Table.from_batches(frame._collectas_arrow(), spark_version().arrow_schema(frame.schema))
 
 
 def _facts() -> dict[str, Any]:
     run = sundog.last_run()
     return {
         "accelerated": run.accelerated,
+        "taken": Taken.of(run.accelerated, run.whole).value,
         "fallback_reason": run.fallback_reason,
         "placement": run.placement,
         "planning_seconds": run.planning_seconds,

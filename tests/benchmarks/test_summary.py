@@ -1,0 +1,62 @@
+"""A suite in a line: counts, the geometric mean over all that both engines measured, and the worst."""
+
+from __future__ import annotations
+
+from math import isclose
+
+from sundog.benchmarks.results import Measurement, Results, Status
+from sundog.benchmarks.summary import SuiteSummary, summarize, summary_rows
+
+
+def measured(case: str, engine: str, seconds: float | None, taken: str | None = None, **more: object) -> Measurement:
+    facts = {} if taken is None else {"taken": taken, "accelerated": taken != "spark"}
+    status = Status.FAILED if seconds is None else Status.OK
+    return Measurement(case, engine, status, seconds=[] if seconds is None else [seconds], facts=facts, **more)  # type: ignore[arg-type]
+
+
+def summaries(*measurements: Measurement) -> list[SuiteSummary]:
+    return summarize(Results("", "", {}, {}, {}, {}, {}, False, list(measurements)))
+
+
+def test_a_suite_is_counted_and_compared_with_spark() -> None:
+    (one,) = summaries(
+        *(measured(f"tpch/q{number}", "spark", 1.0) for number in range(5)),
+        measured("tpch/q0", "sundog", 0.125, "whole"),
+        measured("tpch/q1", "sundog", 2.0, "part", agrees=False),
+        measured("tpch/q2", "sundog", 1.05, "spark"),
+        measured("tpch/q3", "sundog", 0.5, "whole"),
+        measured("tpch/q4", "sundog", None),
+    )
+    assert (one.suite, one.engine, one.queries, one.compared) == ("tpch", "sundog", 5, 4)
+    assert (one.touched, one.whole) == (3, 2)
+    assert (one.faster, one.slower) == (2, 1)
+    assert one.geometric_mean is not None
+    assert isclose(one.geometric_mean, (8 * 0.5 * 2 / 1.05) ** 0.25)
+    assert (one.worst, one.worst_case) == (0.5, "tpch/q1")
+    assert (one.not_answered, one.differing) == (1, 1)
+
+
+def test_suites_and_engines_have_lines_of_their_own() -> None:
+    lines = summaries(
+        measured("tpch/q1", "spark", 1.0),
+        measured("tpcds/q1", "spark", 1.0),
+        measured("tpch/q1", "duckdb", 0.5),
+        measured("tpch/q1", "sundog", 0.5, "whole"),
+        measured("tpcds/q1", "sundog", 0.5, "spark"),
+    )
+    assert [(one.suite, one.engine, one.touched) for one in lines] == [
+        ("tpch", "duckdb", None),
+        ("tpch", "sundog", 1),
+        ("tpcds", "sundog", 0),
+    ]
+
+
+def test_without_spark_nothing_is_compared() -> None:
+    (one,) = summaries(measured("tpch/q1", "sundog", 0.5, "whole"))
+    assert (one.compared, one.geometric_mean, one.worst, one.worst_case) == (0, None, None, None)
+    assert summary_rows([one]) == [{"suite": "tpch", "engine": "sundog", "queries": "1", "touched": "1", "whole": "1"}]
+
+
+def test_a_probe_that_measured_less_than_nothing_is_no_ratio() -> None:
+    (one,) = summaries(measured("overhead/x", "spark", 1.0), measured("overhead/x", "sundog", -0.001, "spark"))
+    assert one.compared == 0
