@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 from sundog.columns.arrow import from_arrow
 from sundog.columns.key_words import BUCKET_LEVEL, EXCHANGE_LEVEL, KeyEncoder
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
+from sundog.expr.evaluation.decimals import decimal_arithmetic, to_decimal, to_double
 from sundog.expr.evaluation.matching import matches
-from sundog.expr.nodes import Column, StringTest
+from sundog.expr.nodes import ArithOp, Column, EvalMode, StringTest
 from sundog.expr.ordering import SortKey
 from sundog.kernels.compile import WarmUp, register_warmup, warm_up
 from sundog.operators.aggregate.grouping.buckets import Spread, spread_chunks
@@ -76,6 +77,17 @@ def _decode() -> None:
         decoder.numbers([0], columns)
         for column in columns:
             decoder.text(0, column)
+
+
+@register_warmup
+def _decimals() -> None:
+    """What prices go through: arithmetic, casts, averages as doubles."""
+    cents = pa.decimal128(9, 2)
+    numbers = to_decimal(_rows().column("int"), cents, EvalMode.ANSI)
+    for op in (ArithOp.ADD, ArithOp.MUL, ArithOp.DIV, ArithOp.MOD):
+        decimal_arithmetic(op, numbers, numbers, pa.decimal128(20, 4 if op is ArithOp.MUL else 2), EvalMode.LEGACY)
+    to_decimal(numbers, pa.decimal128(9, 1), EvalMode.ANSI)
+    to_double(numbers)
 
 
 class _Plan:

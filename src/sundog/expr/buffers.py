@@ -89,7 +89,7 @@ def array_from(values: npt.NDArray[Any], valid: Bools | None, dtype: pa.DataType
         data = np.packbits(values, bitorder="little")
     else:
         data = np.ascontiguousarray(values, numpy_type(dtype))
-    return pa.Array.from_buffers(dtype, len(values), [_validity_buffer(valid), pa.py_buffer(data)])
+    return pa.Array.from_buffers(dtype, len(values), [validity_buffer(valid), pa.py_buffer(data)])
 
 
 def decimal_array(low: Words, high: npt.NDArray[np.int64], valid: Bools | None, dtype: pa.DataType) -> pa.Array:
@@ -97,10 +97,11 @@ def decimal_array(low: Words, high: npt.NDArray[np.int64], valid: Bools | None, 
     halves = np.empty((len(low), 2), np.uint64)
     halves[:, 0] = low
     halves[:, 1] = high.view(np.uint64)
-    return pa.Array.from_buffers(dtype, len(low), [_validity_buffer(valid), pa.py_buffer(halves)])
+    return pa.Array.from_buffers(dtype, len(low), [validity_buffer(valid), pa.py_buffer(halves)])
 
 
-def _validity_buffer(valid: Bools | None) -> pa.Buffer | None:
+def validity_buffer(valid: Bools | None) -> pa.Buffer | None:
+    """The inverse of `validity_of`, as Arrow holds it."""
     if valid is None or bool(valid.all()):
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))

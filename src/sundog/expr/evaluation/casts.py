@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, numpy_type, validity_of, values_of
 from sundog.expr.errors import ErrorKind, SparkQueryError, sql_value
-from sundog.expr.evaluation.decimals import Unscaled, as_decimal, integer_part, low_bits, to_double
+from sundog.expr.evaluation.decimals import to_decimal, to_double
 from sundog.expr.evaluation.temporal import SECOND, outside_range, split
+from sundog.expr.evaluation.unscaled import Unscaled, as_decimal, integer_part, low_bits
 from sundog.expr.evaluation.zones import DAY_SECONDS, UTC, Zone
 from sundog.expr.nodes import EvalMode
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
@@ -142,7 +143,7 @@ def _decimal_to_integer(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zon
 
 
 def _to_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    return Unscaled.of(array).to_arrow(dtype, mode)
+    return to_decimal(array, dtype, mode)
 
 
 def _decimal_to_double(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
