@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from sundog.kernels.bits import BIT_AND, BIT_OR, BIT_XOR
 from sundog.kernels.groups import by_group
 from sundog.kernels.groups.by_group_decimals import divide_decimals, sum_decimals_by_group
 from sundog.kernels.groups.by_group_moments import merge_comoments_by_group, merge_moments_by_group
@@ -87,9 +88,9 @@ def test_nan_is_above_all_and_first_zero_stays() -> None:
 def test_bits() -> None:
     ids, values = np.zeros(3, np.int32), np.array([0b1100, 0b1010, 0b1000])
     for operation, start, expected in (
-        (by_group.BIT_AND, -1, 0b1000),
-        (by_group.BIT_OR, 0, 0b1110),
-        (by_group.BIT_XOR, 0, 0b1110),
+        (BIT_AND, -1, 0b1000),
+        (BIT_OR, 0, 0b1110),
+        (BIT_XOR, 0, 0b1110),
     ):
         bits = np.full(1, start, np.int64)
         by_group.combine_bits_by_group(ids, values, NO_MASK, operation, bits)

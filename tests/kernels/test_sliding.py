@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.kernels.bits import BIT_AND, BIT_OR, BIT_XOR
+from sundog.kernels.windows.moments import ordered_comoments, ordered_moments, sliding_comoments, sliding_moments
 from sundog.kernels.windows.sliding import (
     checked_sums,
     compensated_sums,
     frame_magnitudes,
     frame_totals,
     ordered_cost,
-    ordered_moments,
     ordered_sums,
     running_totals,
+    sliding_bits,
     sliding_max,
     sliding_min,
-    sliding_moments,
 )
 from tests.kernels.frame_cases import frames
 
@@ -160,6 +161,44 @@ def test_moments(frame, seed):
             expected = float(np.var(members.astype(np.longdouble)) * len(members))
             for result in (slid, ordered):
                 assert result[2][row] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32), st.booleans())
+def test_moments_of_pairs(frame, seed, of_regression):
+    pool = [0.0, 1.0, -3.5, 70005.0, 70007.0, 2.0]
+    x, y = picked(pool, frame.rows, seed), picked(pool, frame.rows, seed + 1)
+    valid = np.random.default_rng(seed).random(frame.rows) < 0.8
+    zeros = np.zeros((3, frame.rows))
+    sets = np.stack([valid.astype(float), np.where(valid, x, 0.0), np.where(valid, y, 0.0), *zeros], axis=1)
+    slid, ordered = np.empty((frame.rows, 6)), np.empty((frame.rows, 6))
+    sliding_comoments(sets, frame.starts, frame.stops, slid)
+    ordered_comoments(sets, of_regression, frame.starts, frame.stops, np.arange(frame.rows), ordered)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        members = valid[start:stop]
+        xs, ys = (values[start:stop][members].astype(np.longdouble) for values in (x, y))
+        assert slid[row, 0] == ordered[row, 0] == len(xs)
+        if len(xs):
+            dx, dy = xs - xs.mean(), ys - ys.mean()
+            expected = [xs.mean(), ys.mean(), (dx * dy).sum(), (dx * dx).sum(), (dy * dy).sum()]
+            for result in (slid, ordered):
+                assert result[row, 1:].tolist() == pytest.approx([float(one) for one in expected], rel=1e-9, abs=1e-6)
+
+
+@SETTINGS
+@given(
+    frames(),
+    st.integers(0, 2**32),
+    st.sampled_from([(BIT_AND, -1, np.bitwise_and), (BIT_OR, 0, np.bitwise_or), (BIT_XOR, 0, np.bitwise_xor)]),
+    st.sampled_from([np.int8, np.int32, np.int64]),
+)
+def test_bits(frame, seed, of_bits, dtype):
+    operation, neutral, reference = of_bits
+    values = np.random.default_rng(seed).integers(-128, 128, frame.rows).astype(dtype)
+    result = np.full(frame.rows, neutral, dtype)
+    sliding_bits(values, operation, frame.starts, frame.stops, result)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        assert result[row] == (reference.reduce(values[start:stop]) if start < stop else neutral)
 
 
 def test_variance_of_two_large_neighbours_is_exact():

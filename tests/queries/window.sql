@@ -87,3 +87,10 @@ SELECT id, first_value(num) OVER (PARTITION BY grp) w FROM events;
 -- expect: accelerated
 -- ordered: yes
 SELECT id, row_number() OVER (ORDER BY id) r, sum(num) OVER (ORDER BY id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) n FROM events ORDER BY id DESC;
+-- expect: accelerated
+SELECT id, bit_and(num) OVER (ORDER BY seq ROWS 4 PRECEDING) a, bit_or(num) OVER (ORDER BY seq) o, bit_xor(num) OVER (ORDER BY seq RANGE BETWEEN 9 PRECEDING AND 9 FOLLOWING) x FROM events;
+-- expect: accelerated
+SELECT id, max_by(s, num) OVER (ORDER BY id ROWS 6 PRECEDING) m, min_by(id, d) OVER (PARTITION BY grp ORDER BY id) n FROM events;
+-- expect: accelerated
+-- tolerance: 1e-9
+SELECT id, covar_pop(num, small) OVER (ORDER BY id ROWS 6 PRECEDING) p, covar_samp(num, small) OVER (ORDER BY id) q, corr(num, small) OVER (PARTITION BY grp ORDER BY id) c, regr_slope(num, small) OVER (ORDER BY id ROWS 9 PRECEDING) s, regr_intercept(num, small) OVER (ORDER BY id ROWS 9 PRECEDING) i FROM events;

@@ -27,6 +27,7 @@ FRAMES = {
     "by key": "PARTITION BY k ORDER BY id ROWS BETWEEN 30 PRECEDING AND CURRENT ROW",
 }
 CALLS = ("sum(x)", "avg(x)", "sum(f)", "avg(f)", "avg(big)", "avg(price)", "var_pop(x)", "stddev_samp(f)")
+CALLS += ("covar_pop(x, f)", "covar_samp(f, x)", "corr(x, f)", "regr_slope(x, f)", "regr_intercept(f, x)")
 
 
 @pytest.fixture(scope="module")

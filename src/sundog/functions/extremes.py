@@ -23,14 +23,13 @@ from sundog.functions.declaration import Function, Order, same
 from sundog.functions.framed import (
     Elements,
     Inputs,
-    Longs,
     MergeableFunction,
     Positions,
     as_counts,
     frames_that_count,
 )
 from sundog.functions.grouped import Accumulator, Groups, OneValue, counted, grown
-from sundog.functions.winning_rows import Rows, WinningRow, extreme_rows
+from sundog.functions.winning_rows import Rows, WinningRow, extreme_rows, ranked
 from sundog.kernels.groups.by_group import extreme_floats_by_group, extreme_ints_by_group
 from sundog.kernels.windows.sliding import sliding_max, sliding_min
 from sundog.types import is_text
@@ -118,7 +117,7 @@ class FramedExtreme(MergeableFunction):
             best = self._slide(values_of(values), valid, starts, stops)
             return array_from(best, found, values.type)
         if not is_narrow(values.type):
-            ranks, ordered = _ranked(values)
+            ranks, ordered = ranked(values)
             best = self._slide(ranks, valid, starts, stops)
             return ordered.take(pa.array(np.where(found, best, 0), mask=~found))
         words = _plain_words(values)
@@ -143,16 +142,6 @@ def _plain_words(values: pa.Array) -> npt.NDArray[Any]:
         return np.ascontiguousarray(decimal_words(values)[0]).view(np.int64)
     words = values_of(values)
     return words.view(np.int8) if pa.types.is_boolean(values.type) else words
-
-
-def _ranked(values: pa.Array) -> tuple[Longs, pa.Array]:
-    """The place of each value among the distinct ones in order, and those."""
-    encoded = values.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary)
-    place = np.empty(max(len(order), 1), np.int64)
-    place[order.to_numpy()] = np.arange(len(order))
-    codes = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
-    return place[codes], encoded.dictionary.take(order)
 
 
 def _grouped_extreme(call: AggregateCall, *, largest: bool) -> Accumulator:

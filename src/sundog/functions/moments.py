@@ -1,14 +1,16 @@
 """Variances, covariances, correlation and regression: sets merged without cancellation.
 
 Every state is the summary of a set (count, means, moments), a row is a set of one, and there is one way to put sets
-together (`kernels/groups/by_group_moments.py`, `kernels/windows/sliding.py`), never by sums of squares: var_pop of
+together (`kernels/moments.py`), never by sums of squares: var_pop of
 {7000000000005, 7000000000007} is 1.0 exactly. As in Spark, an empty set gives NULL, the sample functions give NULL for
 one row, corr gives NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance
-with infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning.)
+by group with infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning; over
+frames it is as in Spark, since such frames are walked in order.)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,18 +23,20 @@ from sundog.columns.vectors import NO_MASK, Bytes, Vector
 from sundog.expr.buffers import Bools, array_from, values_of
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.functions.declaration import Function, double_of_double
-from sundog.functions.framed import Elements, Inputs, MergeableFunction, Positions, frame_counts
+from sundog.functions.framed import Elements, Hazard, Inputs, MergeableFunction, Positions, frame_counts
 from sundog.functions.grouped import Accumulator, Groups, as_floats, counted, grown, mask_of
 from sundog.kernels.groups.by_group_moments import (
     add_comoments_by_group,
     merge_comoments_by_group,
     merge_moments_by_group,
 )
-from sundog.kernels.windows.sliding import ordered_cost, ordered_moments, sliding_moments
+from sundog.kernels.windows.moments import ordered_comoments, ordered_moments, sliding_comoments, sliding_moments
+from sundog.kernels.windows.sliding import ordered_cost
 
 Floats = npt.NDArray[np.float64]
 OfSets = Callable[[Floats], tuple[Floats, Bools]]
 _DOUBLE = pa.float64()
+_COMOMENT = 3  # its column in a set of pairs
 _CHEAP = 4  # merges per row up to which frames are walked in order, with Spark's own rounding
 
 
@@ -140,7 +144,7 @@ class FramedSpread(MergeableFunction):
 
 
 class GroupedPair(Accumulator):
-    """A function of pairs. Of the six columns of a set (`kernels/groups/by_group_moments.py`) a state has the first
+    """A function of pairs. Of the six columns of a set (`Comoments` in `kernels/moments.py`) a state has the first
     `carried`."""
 
     def __init__(self, call: AggregateCall, of_sets: OfSets, *, carried: int) -> None:
@@ -187,6 +191,68 @@ class GroupedPair(Accumulator):
             return _result(*self._of_sets(self._states[: self.groups].T))
 
 
+class FramedPair(MergeableFunction):
+    """The same over frames. Elements: the six columns of a set.
+
+    A NaN or an infinity of one variable leaves the moment of the other as it is. A covariance with an infinite x
+    (`of_infinities`) depends on where in its frame that stands: such frames are walked in order, and not cut up.
+    """
+
+    def __init__(
+        self, call: WindowCall, of_sets: OfSets, *, of_regression: bool = False, of_infinities: bool = False
+    ) -> None:
+        super().__init__(call)
+        self._of_sets = of_sets
+        self._of_regression = of_regression
+        self._of_infinities = of_infinities
+
+    def elements(self, inputs: Inputs) -> Elements:
+        valid = inputs.contributing()
+        counts = np.ones(inputs.count) if valid is None else valid.astype(np.float64)
+        pair = [values_of(arg).astype(np.float64) for arg in inputs.args]
+        means = pair if valid is None else [np.where(valid, values, 0.0) for values in pair]
+        return Elements(inputs.count, (counts, *means, *(np.zeros(inputs.count) for _ in range(3))))
+
+    def state_types(self) -> list[pa.DataType]:
+        return [_DOUBLE] * 6
+
+    def hazard(self, elements: Elements) -> Hazard:
+        infinite = self._of_infinities and bool(np.isinf(elements.arrays[1]).any())
+        return Hazard(magnitude=math.inf) if infinite else Hazard()
+
+    def is_harmless(self, hazard: Hazard) -> bool:
+        return not math.isinf(hazard.magnitude)
+
+    def partials(self, elements: Elements, starts: Positions, stops: Positions) -> Elements:
+        merged = self._merged(elements, starts, stops)
+        return Elements(len(starts), tuple(np.ascontiguousarray(column) for column in merged))
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        with np.errstate(all="ignore"):
+            return array_from(*self._of_sets(self._merged(elements, starts, stops)), _DOUBLE)
+
+    def _merged(self, elements: Elements, starts: Positions, stops: Positions) -> Floats:
+        """The set of each frame, a column of six rows."""
+        sets, result = np.stack(elements.arrays, axis=1), np.empty((len(starts), 6))
+        if self.call.in_order or ordered_cost(starts, stops) <= _CHEAP * len(starts):
+            ordered_comoments(sets, self._of_regression, starts, stops, np.arange(len(starts)), result)
+            return result.T
+        finite, strange = sets.copy(), []
+        for mean, moment in ((1, 4), (2, 5)):
+            rows = ~np.isfinite(sets[:, mean]) | np.isnan(sets[:, moment])
+            if rows.any():
+                strange.append((rows, mean, moment))
+                finite[rows, mean] = finite[rows, moment] = finite[rows, _COMOMENT] = 0.0
+        sliding_comoments(finite, starts, stops, result)
+        for rows, mean, moment in strange:
+            hit = frame_counts(rows.astype(np.int64), starts, stops) > 0
+            result[hit, mean] = result[hit, moment] = result[hit, _COMOMENT] = np.nan
+        if self._of_infinities and (infinite := np.isinf(sets[:, 1])).any():
+            walked = np.flatnonzero(frame_counts(infinite.astype(np.int64), starts, stops))
+            ordered_comoments(sets, self._of_regression, starts, stops, walked, result)
+        return result.T
+
+
 def _covar_pop(sets: Floats) -> tuple[Floats, Bools]:
     count, comoment = sets[0], sets[3]
     return comoment / count, count > 0
@@ -228,13 +294,14 @@ def _of_one(name: str, catalyst: str, spread: Spread) -> Function:
     )
 
 
-def _of_pairs(name: str, catalyst: str, of_sets: OfSets, *, carried: int = 4) -> Function:
+def _of_pairs(name: str, catalyst: str, of_sets: OfSets, *, carried: int = 4, of_regression: bool = False) -> Function:
     return Function(
         name=name,
         catalyst=catalyst,
         arguments=2,
         result=double_of_double,
         grouped=partial(GroupedPair, of_sets=of_sets, carried=carried),
+        framed=partial(FramedPair, of_sets=of_sets, of_regression=of_regression, of_infinities=carried == 4),
         adds_doubles=_always,
     )
 
@@ -247,6 +314,6 @@ FUNCTIONS = (
     _of_pairs("covar_pop", "CovPopulation", _covar_pop),
     _of_pairs("covar_samp", "CovSample", _covar_samp),
     _of_pairs("corr", "Corr", _corr, carried=6),
-    _of_pairs("regr_slope", "RegrSlope", _regr_slope, carried=6),
-    _of_pairs("regr_intercept", "RegrIntercept", _regr_intercept, carried=6),
+    _of_pairs("regr_slope", "RegrSlope", _regr_slope, carried=6, of_regression=True),
+    _of_pairs("regr_intercept", "RegrIntercept", _regr_intercept, carried=6, of_regression=True),
 )

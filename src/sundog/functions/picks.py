@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sundog.columns.vectors import Bytes, Vector, both, full_mask, nulls
 from sundog.expr.buffers import Bools, both_valid, validity_of
@@ -23,7 +24,7 @@ from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.functions.declaration import Function, Nulls, Order, same, same_or_untyped
 from sundog.functions.framed import Elements, FrameFunction, Inputs, Positions, constant_argument, taken
 from sundog.functions.grouped import FLAG, Groups, counted, mask_of
-from sundog.functions.winning_rows import Rows, WinningRow, extreme_rows
+from sundog.functions.winning_rows import Rows, WinningRow, extreme_places, extreme_rows
 from sundog.kernels.groups.by_group import first_row_by_group, last_row_by_group
 
 
@@ -96,6 +97,34 @@ class GroupedExtremeBy(WinningRow):
         return list(self._held or [nulls(dtype, self.groups) for dtype in self.state_types])
 
 
+class FramedExtremeBy(FrameFunction):
+    """The same over frames. Elements: the values, and what orders them, NULL where a row does not count.
+
+    Rows of one key may not travel as one: which of equal ones wins is up to their order.
+    """
+
+    def __init__(self, call: WindowCall, *, largest: bool) -> None:
+        super().__init__(call)
+        self._largest = largest
+
+    def elements(self, inputs: Inputs) -> Elements:
+        values, order = inputs.args
+        if inputs.kept is not None:
+            order = pc.if_else(pa.array(inputs.kept), order, pa.scalar(None, order.type))
+        return Elements(inputs.count, (values, order))
+
+    def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
+        values, order = elements.arrays
+        return taken(values, *extreme_places(order, self._largest, starts, stops))
+
+    def essence(self, elements: Elements) -> Elements:
+        values, order = elements.arrays
+        whole = np.zeros(1, np.int32), np.array([elements.count], np.int32)
+        places, found = extreme_places(order, self._largest, *whole)
+        row = pa.array(places[found])
+        return Elements(len(row), (values.take(row), order.take(row)))
+
+
 class FramedPick(FrameFunction):
     """The first, n-th or last value of a frame. Elements: the values, and which of them the filter keeps.
 
@@ -155,6 +184,7 @@ def _extreme_by(name: str, *, catalyst: str, largest: bool) -> Function:
         arguments=2,
         result=same,
         grouped=partial(GroupedExtremeBy, largest=largest),
+        framed=partial(FramedExtremeBy, largest=largest),
         nulls=Nulls.OF_ORDER_SKIPPED,
         order=Order.DECIDES,
     )

@@ -1,4 +1,4 @@
-"""Accumulators that keep, for each group, the columns of the row that wins.
+"""Which row of a group or frame has the extreme value; and accumulators that keep the columns of the row that wins.
 
 What kind of value it is does not matter: a kernel finds the *row* of each group, and the columns are taken there. So
 one mechanism serves every type. Partial states compete like rows, those held before those that come.
@@ -11,11 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sundog.columns.arrow import compact
 from sundog.columns.blocks import addresses, concat
 from sundog.columns.vectors import Bytes, Vector, nulls
+from sundog.expr.buffers import is_narrow, validity_of, values_of
 from sundog.expr.calls import AggregateCall
+from sundog.functions.framed import Positions, as_counts, frames_that_count
 from sundog.functions.grouped import Accumulator, Groups, as_floats, as_ints, mask_of
 from sundog.kernels.groups.by_group import (
     extreme_float_row_by_group,
@@ -23,6 +26,7 @@ from sundog.kernels.groups.by_group import (
     extreme_string_row_by_group,
     extreme_wide_row_by_group,
 )
+from sundog.kernels.windows.sliding import sliding_max, sliding_min
 from sundog.types import is_text
 
 Rows = npt.NDArray[np.int64]
@@ -41,6 +45,49 @@ def extreme_rows(order: Vector, valid: Bytes | None, largest: bool, groups: Grou
     else:
         extreme_int_row_by_group(groups.ids, as_ints(order), mask, largest, rows)
     return rows
+
+
+def extreme_places(
+    order: pa.Array, largest: bool, starts: Positions, stops: Positions
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The same by frame, and which frames have such a row: the greatest or least of rank and place in one word."""
+    count, valid = len(order), validity_of(order)
+    found = frames_that_count(as_counts(valid), starts, stops)
+    places = np.arange(count, dtype=np.int64)
+    words = _ranks(order) * count + (places if largest else count - 1 - places)
+    limits = np.iinfo(np.int64)
+    if valid is not None:
+        words = np.where(valid, words, limits.min if largest else limits.max)
+    best = np.zeros(len(starts), np.int64)
+    (sliding_max if largest else sliding_min)(words, starts, stops, best)
+    best = np.where(found, best, 0) % max(count, 1)
+    return best if largest else count - 1 - best, found
+
+
+def _ranks(values: pa.Array) -> npt.NDArray[np.int64]:
+    """The place of each value among the distinct ones in order; anything for NULL. Equal zeros have one place."""
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.int64)
+    if pa.types.is_floating(values.type):
+        numbers = values_of(values)
+        is_nan = np.isnan(numbers)
+        distinct, ranks = np.unique(np.where(is_nan | (numbers == 0), 0.0, numbers), return_inverse=True)
+        ranks = np.where(is_nan, len(distinct), ranks)
+    elif is_narrow(values.type) and not pa.types.is_decimal(values.type):
+        _, ranks = np.unique(values_of(values), return_inverse=True)
+    else:
+        return ranked(values)[0]
+    return ranks.astype(np.int64).reshape(-1)
+
+
+def ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """The place of each value among the distinct ones in order, and those."""
+    encoded = values.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    place = np.empty(max(len(order), 1), np.int64)
+    place[order.to_numpy()] = np.arange(len(order))
+    codes = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
+    return place[codes], encoded.dictionary.take(order)
 
 
 class WinningRow(Accumulator):

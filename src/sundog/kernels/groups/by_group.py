@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sundog.kernels.bits import combined_bits
 from sundog.kernels.compile import kernel
 from sundog.kernels.strings import less_view
-
-BIT_AND, BIT_OR, BIT_XOR = 0, 1, 2
 
 
 @kernel
@@ -120,12 +119,7 @@ def combine_bits_by_group(ids: Any, values: Any, valid: Any, operation: int, bit
     for row in range(ids.size):
         if valid.size == 0 or valid[row] != 0:
             group = ids[row]
-            if operation == BIT_AND:
-                bits[group] &= np.int64(values[row])
-            elif operation == BIT_OR:
-                bits[group] |= np.int64(values[row])
-            else:
-                bits[group] ^= np.int64(values[row])
+            bits[group] = combined_bits(bits[group], np.int64(values[row]), operation)
 
 
 @kernel

@@ -5,11 +5,11 @@ Frames come as `starts` and `stops` (see `frames.py`), both never decreasing wit
 *in and out* What enters a frame is added, what leaves it is taken out. For integers, where that is exact modulo 2^64;
              where a sum leaves 64 bits on its way, `checked_sums` walks that frame as Spark would.
              Counts use running totals.
-*two stacks* For everything that cannot be subtracted: min, max, variance, and sums of doubles. Taking the leaving row
-             out of a double sum is wrong for ever after one large value: (1e16 + 1) - 1e16 is 0. The frame is
-             split at a point `middle`; `suffix[i]` aggregates i .. middle, an accumulator middle .. stop; a frame is
-             one combination of the two. When the start passes the middle, the middle moves to the stop and the suffixes
-             are built anew, each row once. Nothing is ever taken out.
+*two stacks* For everything that cannot be subtracted: min, max, bits, variance (`moments.py`), and sums of doubles.
+             Taking the leaving row out of a double sum is wrong for ever after one large value: (1e16 + 1) - 1e16 is
+             0. The frame is split at a point `middle`; `suffix[i]` aggregates i .. middle, an accumulator
+             middle .. stop; a frame is one combination of the two. When the start passes the middle, the middle moves
+             to the stop and the suffixes are built anew, each row once. Nothing is ever taken out.
 
                  rows   . . . . [ a b c d | e f g ] . . .        suffix[a] = a+b+c+d, accumulated = e+f+g
                                 start    middle   stop
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sundog.kernels.bits import combined_bits
 from sundog.kernels.compile import kernel
 
 Positions = npt.NDArray[np.int32]
@@ -284,91 +285,25 @@ def sliding_max(values: npt.NDArray[Any], starts: Positions, stops: Positions, r
         result[row] = left
 
 
-@kernel(inline=True)
-def merged_moments(
-    count: float, mean: float, squares: float, count2: float, mean2: float, squares2: float
-) -> tuple[float, float, float]:
-    """Count, mean and sum of squared deviations of two disjoint sets together; stable."""
-    if count == 0.0:
-        return count2, mean2, squares2
-    if count2 == 0.0:
-        return count, mean, squares
-    both = count + count2
-    delta = mean2 - mean
-    step = delta / both
-    if count2 == 1.0 and squares2 == 0.0:
-        return both, mean + step, squares + delta * (delta - step)
-    return both, mean + step * count2, squares + squares2 + delta * step * count * count2
-
-
 @kernel
-def sliding_moments(
-    counts: Doubles,
-    means: Doubles,
-    squares: Doubles,
-    starts: Positions,
-    stops: Positions,
-    result_counts: Doubles,
-    result_means: Doubles,
-    result_squares: Doubles,
+def sliding_bits(
+    values: npt.NDArray[Any], operation: int, starts: Positions, stops: Positions, result: npt.NDArray[Any]
 ) -> None:
-    """Moments of each frame on two stacks. A single row is (1, value, 0), a NULL (0, 0, 0)."""
-    width = widest_frame(starts, stops)
-    suffix_counts = np.empty(width, np.float64)
-    suffix_means = np.empty(width, np.float64)
-    suffix_squares = np.empty(width, np.float64)
+    """bit_and, bit_or or bit_xor of each frame; `result` holds what an empty frame gives, which changes no value."""
+    suffix = np.empty(widest_frame(starts, stops), values.dtype)
     base, middle, end = 0, 0, 0
-    n, mean, m2 = 0.0, 0.0, 0.0
     for row in range(len(starts)):
         start, stop = starts[row], stops[row]
         if start >= stop:
-            result_counts[row] = 0.0
-            result_means[row] = 0.0
-            result_squares[row] = 0.0
             continue
         if start >= middle or stop < end:
-            n, mean, m2 = 0.0, 0.0, 0.0
+            combined = result[row]
             for place in range(stop - 1, start - 1, -1):
-                n, mean, m2 = merged_moments(n, mean, m2, counts[place], means[place], squares[place])
-                suffix_counts[place - start] = n
-                suffix_means[place - start] = mean
-                suffix_squares[place - start] = m2
+                combined = combined_bits(combined, values[place], operation)
+                suffix[place - start] = combined
             base, middle, end = start, stop, stop
-            n, mean, m2 = 0.0, 0.0, 0.0
+            accumulated = result[row]
         while end < stop:
-            n, mean, m2 = merged_moments(n, mean, m2, counts[end], means[end], squares[end])
+            accumulated = combined_bits(accumulated, values[end], operation)
             end += 1
-        all_n, all_mean, all_m2 = merged_moments(
-            suffix_counts[start - base], suffix_means[start - base], suffix_squares[start - base], n, mean, m2
-        )
-        result_counts[row] = all_n
-        result_means[row] = all_mean
-        result_squares[row] = all_m2
-
-
-@kernel
-def ordered_moments(
-    counts: Doubles,
-    means: Doubles,
-    squares: Doubles,
-    starts: Positions,
-    stops: Positions,
-    initial: tuple[float, float, float],
-    result_counts: Doubles,
-    result_means: Doubles,
-    result_squares: Doubles,
-) -> None:
-    """Moments of each frame from its first row to its last."""
-    before_start, before_stop = np.int32(-1), np.int32(-1)
-    n, mean, m2 = initial
-    for row in range(len(starts)):
-        start, stop = starts[row], stops[row]
-        if start != before_start or stop < before_stop:
-            n, mean, m2 = initial
-            before_stop = start
-        for place in range(before_stop, stop):
-            n, mean, m2 = merged_moments(n, mean, m2, counts[place], means[place], squares[place])
-        before_start, before_stop = start, max(stop, start)
-        result_counts[row] = n
-        result_means[row] = mean
-        result_squares[row] = m2
+        result[row] = combined_bits(suffix[start - base], accumulated, operation)
