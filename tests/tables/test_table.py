@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, Literal
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import scan_tasks
 from sundog.parquet.meta.statistics import Bounds
+from sundog.parquet.problems import FileSchemaProblem
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions
 from sundog.plan.logical import Scan
+from sundog.plan.lower.scan import TableScan
+from sundog.support import Code, Declined
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.tables.table import Table
 from tests.parquet.files import data_file, write_file
@@ -50,6 +54,7 @@ class Manifest:
     options: ReadOptions = field(default_factory=ReadOptions)
     filesystem: tuple[tuple[str, str], ...] = ()
     label: str = "manifest"
+    snapshot: str | None = "4711"
 
     def known_statistics(self, file: DataFile) -> ManifestStatistics:
         return ManifestStatistics(*self.bounds[file.path])
@@ -80,6 +85,58 @@ def test_a_file_that_its_statistics_rule_out_is_not_opened(tmp_path: Path) -> No
     access.count(metrics)
     assert metrics.as_dict()["files_pruned_statistics"] == 1
     assert [run.file for run in access.split_runs()] == [1]
+
+
+def with_ids(*ids: int | None) -> pa.Schema:
+    """A long column for each id, under a name that says nothing."""
+    fields = [pa.field(f"c{at}", pa.int64()) for at in range(len(ids))]
+    known = [None if number is None else {b"PARQUET:field_id": str(number).encode()} for number in ids]
+    return pa.schema(
+        [each if id_ is None else each.with_metadata(id_) for each, id_ in zip(fields, known, strict=True)]
+    )
+
+
+def values_by_id(path: Path, schema: pa.Schema, field_id: int) -> list[int | None]:
+    rows = pa.table([[10 * at + 1, 10 * at + 2] for at in range(len(schema))], schema=schema)
+    write_file(path, [rows])
+    column = FileColumn("x#1", "x", pa.int64(), field_id=field_id)
+    listed = Manifest((data_file(path),), {str(path): (0, 99)}, (column,))
+    tasks = scan_tasks(plan_access(listed, ("x#1",), None), 1)
+    return [row for task in tasks for batch in task.read(TaskContext()) for row in batch.column(0).to_pylist()]
+
+
+def test_a_column_is_found_by_its_id_whatever_its_name(tmp_path: Path) -> None:
+    assert values_by_id(tmp_path / "a.parquet", with_ids(7, 3), 3) == [11, 12]
+    assert values_by_id(tmp_path / "b.parquet", with_ids(3, 7), 3) == [1, 2]
+
+
+def test_a_column_whose_id_no_column_of_the_file_has_is_null(tmp_path: Path) -> None:
+    assert values_by_id(tmp_path / "a.parquet", with_ids(7, 3), 4) == [None, None]
+
+
+@pytest.mark.parametrize("ids", [(None, None), (3, None), (4, 4)])
+def test_a_file_whose_ids_do_not_settle_the_column_is_left_to_spark(
+    tmp_path: Path, ids: tuple[int | None, ...]
+) -> None:
+    with pytest.raises(FileSchemaProblem):
+        values_by_id(tmp_path / "a.parquet", with_ids(*ids), 4)
+
+
+def test_a_table_with_deleted_rows_is_left_to_spark_unless_no_such_file_is_read(tmp_path: Path) -> None:
+    listed = table(tmp_path)
+    low, high = listed.files
+    deleted = replace(listed, files=(replace(low, deletes=("low-deletes.parquet",)), high))  # type: ignore[type-var]
+    with pytest.raises(Declined) as declined:
+        plan_access(deleted, ("x#1",), None)
+    assert [reason.code for reason in declined.value.reasons] == [Code.SOURCE]
+    assert plan_access(deleted, ("x#1",), at_least(50)).rows() == 2
+
+
+def test_the_snapshot_is_shown(tmp_path: Path) -> None:
+    listed = table(tmp_path)
+    assert TableScan(Scan(listed, ("x#1",))).describe() == (
+        "ParquetScan: manifest, files=2, snapshot=4711, columns=[x#1]"
+    )
 
 
 def test_a_parquet_folder_knows_its_partition_values_and_nothing_else() -> None:

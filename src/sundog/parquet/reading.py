@@ -14,18 +14,23 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class DataFile:
-    """One Parquet file as Spark listed it. `partition_values` are Python values, in the table's order."""
+    """One Parquet file as Spark listed it. `partition_values` are Python values, in the table's order.
+
+    `deletes` are the paths of files that say which of its rows are no longer part of the table.
+    """
 
     path: str
     size: int
     modified_ms: int
     partition_values: tuple[Any, ...] = ()
+    deletes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FileColumn:
     """A column to read: under which name it is found in the files, and what it must come out as.
 
+    With a `field_id` it is found by that alone, whatever its name in a file.
     `default` is the value in files that do not hold the column, as `pa.scalar(default, dtype)` takes it.
     """
 
@@ -33,6 +38,7 @@ class FileColumn:
     file_name: str
     dtype: pa.DataType
     default: Any = None
+    field_id: int | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class ParquetFolder:
     options: ReadOptions = field(default_factory=ReadOptions)
     filesystem: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     label: str = "parquet"
+    snapshot: None = None
 
     def known_statistics(self, file: DataFile) -> PartitionStatistics | None:
         """Partition values are in the names of folders."""

@@ -5,9 +5,10 @@
 The front end recognises a table of Spark's plan and makes the object; all that is planned afterwards asks this protocol
 alone. A new format is one file beside `parquet_folder.py` and its recognition in `front/relation/`.
 
-Data is in Parquet files. A file's columns are found by the names that `FileColumn.file_name` gives them, so a format
-may rename its columns. Not there, because nothing would read it yet: rows that are deleted although a file holds them,
-columns found by field id, the name of a snapshot. A format that has one of these must decline such a table.
+Data is in Parquet files. A file's columns are found by the names that `FileColumn.file_name` gives them, or by
+`FileColumn.field_id`, so a format may rename its columns. A file whose rows are partly deleted has the files that say
+so in `DataFile.deletes`; nothing applies them yet, so a query that would read such a file is declined
+(`parquet/prune/access_plan.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,14 @@ class Table(Protocol):
         ...
 
     @property
+    def snapshot(self) -> str | None:
+        """The version of the table that the files make up, for people; None for files alone."""
+        ...
+
+    @property
     def files(self) -> tuple[DataFile, ...]:
-        """All files that may hold rows of the query, with their partition values, in the order of Spark's scan."""
+        """All files that may hold rows of the query, with their partition values and deletes, in the order of Spark's
+        scan."""
         ...
 
     @property

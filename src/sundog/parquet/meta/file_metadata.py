@@ -118,6 +118,11 @@ class FileMetadata:
             for low, low_size, high, high_size in self.bounds[:, leaf].tolist()
         ]
 
+    def field_id(self, leaf: int) -> int | None:
+        """The number by which a table format knows the column; None if the file has none for it."""
+        found = self.element(leaf).get(SchemaFields.FIELD_ID)
+        return None if found is None or found[0] != I32 else int(found[1])
+
     def element(self, leaf: int) -> Struct:
         """The leaf's entry in the schema, as it is stored."""
         return read_struct(self.leaves[leaf].element)[0]

@@ -1,5 +1,7 @@
 """Which column of a file answers which column of the query, and how its values become Spark's.
 
+A table format may find columns by field id (`FileColumn.field_id`). Otherwise names decide.
+
 Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs (or the default that it was added
 with) for a column the file does not have, and lets its vectorised reader widen some types. sundog reads exactly the
 following; for everything else it raises `FileSchemaProblem` and the query stays on Spark, which may know better or
@@ -93,7 +95,7 @@ def resolve_columns(footer: Footer, columns: Iterable[FileColumn], options: Read
 
 def _resolve_once(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
     """Queries come and go with other internal names; what a column is in the file stays the same."""
-    key = (ColumnSource, column.file_name, column.dtype, repr(column.default), options)
+    key = (ColumnSource, column.file_name, column.field_id, column.dtype, repr(column.default), options)
     known: ColumnSource | None = footer.derived.get(key)
     if known is None:
         known = footer.derived[key] = _resolve(footer, column, options)
@@ -103,7 +105,10 @@ def _resolve_once(footer: Footer, column: FileColumn, options: ReadOptions) -> C
 
 
 def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
-    index = _find(footer, column.file_name, options.case_sensitive)
+    if column.field_id is None:
+        index = _find(footer, column.file_name, options.case_sensitive)
+    else:
+        index = _find_by_id(footer, column.file_name, column.field_id)
     if index is None:
         return ColumnSource(column.name, column.dtype, -1, Reading.MISSING, default=column.default)
     _check_stored(footer, index, column.file_name)
@@ -147,6 +152,19 @@ def _find(footer: Footer, name: str, case_sensitive: bool) -> int | None:
         raise FileSchemaProblem(footer.path, f"column {name} is not a primitive column")
     if len(found) > 1:
         raise FileSchemaProblem(footer.path, f"column {name} is found more than once")
+    return found[0] if found else None
+
+
+def _find_by_id(footer: Footer, name: str, field_id: int) -> int | None:
+    """The leaf of that id. None, which reads as NULLs, only where the file has an id for each of its columns."""
+    ids = [footer.values.field_id(leaf) for leaf in range(len(footer.values.leaves))]
+    found = [leaf for leaf, own in enumerate(ids) if own == field_id]
+    if len(found) > 1:
+        raise FileSchemaProblem(footer.path, f"the id of column {name}, {field_id}, is found more than once")
+    if found and not footer.values.leaves[found[0]].is_flat:
+        raise FileSchemaProblem(footer.path, f"column {name} is not a primitive column")
+    if not found and (None in ids or footer.group_columns()):
+        raise FileSchemaProblem(footer.path, f"column {name} is found by its id, and not all columns have one")
     return found[0] if found else None
 
 

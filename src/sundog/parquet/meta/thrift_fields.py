@@ -31,6 +31,7 @@ class SchemaFields:
     REPETITION = 3
     NAME = 4
     NUM_CHILDREN = 5
+    FIELD_ID = 9
 
 
 class RowGroupFields:

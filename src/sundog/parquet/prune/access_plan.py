@@ -25,6 +25,7 @@ from sundog.parquet.meta.footer import Footer, read_footers
 from sundog.parquet.meta.statistics import FileStatistics, Statistics
 from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts
 from sundog.parquet.reading import DataFile, ReadSpec
+from sundog.support import Code, Declined
 from sundog.tables.table import Table
 
 _SAMPLED_ROW_GROUPS = 64
@@ -213,7 +214,7 @@ def plan_access(
 ) -> ParquetAccessPlan:
     """Read the footers and hold the WHERE and the filters against everything that is known without reading data.
 
-    Raises FileProblem or FileSchemaProblem: then the query belongs to Spark.
+    Raises FileProblem, FileSchemaProblem, or Declined where a file has deleted rows: then the query belongs to Spark.
     """
     wanted = set(columns) | (columns_of(predicate) if predicate is not None else set())
     wanted |= {each.column for each in filters}
@@ -224,7 +225,9 @@ def plan_access(
         not out and _without_keys(table, file, filters) for file, out in zip(table.files, by_predicate, strict=True)
     ]
     ruled_out = [one or other for one, other in zip(by_predicate, by_filters, strict=True)]
-    footers = iter(read_footers(_without(table.files, ruled_out), reading))
+    left = _without(table.files, ruled_out)
+    _check_deletes(left)
+    footers = iter(read_footers(left, reading))
     layouts: list[FileLayout | None] = []
     verdicts: list[Verdicts] = []
     pruned = 0
@@ -281,6 +284,12 @@ def _ruled_out(table: Table, file: DataFile, pruner: PruningPredicate) -> bool:
     """Whether the WHERE holds for no row of the file, as far as can be said without opening it."""
     known = None if pruner.predicate is None else table.known_statistics(file)
     return known is not None and bool(pruner.verdicts(known)[0] == Verdict.SKIP)
+
+
+def _check_deletes(files: list[DataFile]) -> None:
+    for file in files:
+        if file.deletes:
+            raise Declined.because(Code.SOURCE, f"{file.path} holds rows that the table has deleted")
 
 
 def _without(files: tuple[DataFile, ...], ruled_out: list[bool]) -> list[DataFile]:

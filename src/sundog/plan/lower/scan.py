@@ -40,6 +40,8 @@ class TableScan:
     def describe(self) -> str:
         scan = self.scan
         parts = [f"ParquetScan: {scan.table.label}", f"files={len(scan.table.files)}"]
+        if scan.table.snapshot is not None:
+            parts.append(f"snapshot={scan.table.snapshot}")
         parts.append(f"columns=[{', '.join(scan.columns)}]")
         if scan.predicate is not None:
             parts.append(f"predicate={render(scan.predicate)}")
