@@ -51,7 +51,7 @@ LAYERS = {
     "operators.scan": layer("operators.*", "parquet", "columns", "expr", packages="numpy pyarrow"),
     "operators.topk": layer("operators.*", "operators.scan", "parquet", "columns", "expr", packages="numpy pyarrow"),
     "operators.join": layer("operators.*", "columns", "expr", "kernels", packages="numpy pyarrow"),
-    "operators.aggregate.keys": layer("columns", "kernels", packages="numpy pyarrow"),
+    "operators.aggregate.keys": layer("operators.*", "columns", "kernels", packages="numpy pyarrow"),
     "operators.aggregate.grouping": layer(
         "operators.*", "functions", "columns", "expr", "kernels", packages="numpy pyarrow"
     ),

@@ -22,6 +22,7 @@ from sundog.front.catalyst_json import Node, place_of
 from sundog.front.expressions.reading import Scope
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.plan.costs import DRIVER
 from sundog.plan.logical import Aggregate, Foreign, LogicalPlan, Project
 from sundog.support import Code, Declined
 from sundog.types import arrow_type, spark_name
@@ -99,7 +100,7 @@ def test_what_is_matched_can_be_run_and_comes_out_under_spark_names(folder: Path
         taken += 1
         assert isinstance(plan, Project)
         assert isinstance(plan.child, Aggregate)
-        phases = aggregate_phases(plan.child.keys, plan.child.aggregates, 4, in_process=False)
+        phases = aggregate_phases(plan.child.keys, plan.child.aggregates, 4, DRIVER, in_process=False)
         assert phases[-1].operator.schema == plan.child.schema
         outputs = node["aggregateExpressions"] or ()
         assert plan.schema.names == [f"{tree['name']}#{tree['exprId']['id']}" for tree in outputs]

@@ -22,6 +22,7 @@ from sundog.functions.declaration import Function, Order
 from sundog.functions.table import FUNCTIONS
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
+from sundog.plan.costs import DRIVER
 from tests.operators.aggregate.reference import python_values
 from tests.operators.aggregate.runner import HUGE, Setup, run_phases
 from tests.operators.window.driving import cut_up, drive
@@ -171,7 +172,7 @@ def test_over_frames_as_in_plain_python(name: str, data: st.DataObject) -> None:
     wanted = reference(table, pair, names, call, order)
     serial = serial_window(table, [call], (), (order,))
     check(python_values(serial.column("r").combine_chunks()), wanted, call)
-    steps = WindowSteps(table.schema, (call,), (), (order,))
+    steps = WindowSteps(table.schema, (call,), (), (order,), DRIVER)
     parts = cut_up(table, 3, np.random.default_rng(1))
     driven = drive(steps, parts, data.draw(st.integers(2, 6))).table
     check(python_values(driven.column("r").combine_chunks()), wanted, call)

@@ -14,6 +14,7 @@ from sundog.operators.topk.materialize import assemble, plan_fetch
 from sundog.operators.topk.topk_plan import plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.prune.access_plan import plan_access
+from sundog.plan.costs import DRIVER
 from tests.parquet.files import cut, relation, write_file
 
 LONG = pa.int64()
@@ -31,7 +32,7 @@ def files(tmp_path):
 
 def searched(files, columns, k):
     plan = plan_topk(plan_access(files, columns, None), (SortKey(Column("x", LONG), True, False),), k)
-    search = TopKSearch(plan)
+    search = TopKSearch(plan, DRIVER)
     search.work(TaskContext())
     return plan, search.winners()
 

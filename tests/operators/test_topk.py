@@ -15,6 +15,7 @@ from sundog.expr.nodes import Arith, ArithOp, Column, EvalMode, Literal
 from sundog.expr.ordering import SortKey
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.topk.topk import BestRows, TopKOperator
+from sundog.plan.costs import DRIVER
 from tests.operators.reference import first_rows, same_rows
 from tests.oracle.batches import ALL_TYPES, record_batches
 
@@ -39,7 +40,7 @@ def streams(draw):
 @given(streams(), st.integers(0, 20), st.integers(0, 10))
 def test_equals_a_stable_sort(stream, limit, offset):
     batch, parts, order = stream
-    operator = pickle.loads(pickle.dumps(TopKOperator(batch.schema, order, limit, offset)))
+    operator = pickle.loads(pickle.dumps(TopKOperator(batch.schema, order, limit, offset, costs=DRIVER)))
     result = list(operator.run(iter(parts), TaskContext()))
     expected = first_rows(batch, order, limit, offset)
     assert len(result) == (1 if expected.num_rows else 0)
@@ -51,9 +52,9 @@ def test_equals_a_stable_sort(stream, limit, offset):
 @given(streams(), st.integers(1, 20), st.integers(0, 5))
 def test_merging_partial_results_is_the_same_as_one_operator(stream, limit, offset):
     batch, parts, order = stream
-    partial = TopKOperator(batch.schema, order, limit + offset)
+    partial = TopKOperator(batch.schema, order, limit + offset, costs=DRIVER)
     results = [out for part in parts for out in partial.run(iter([part]), TaskContext())]
-    final = list(TopKOperator(batch.schema, order, limit, offset).run(iter(results), TaskContext()))
+    final = list(TopKOperator(batch.schema, order, limit, offset, costs=DRIVER).run(iter(results), TaskContext()))
     expected = first_rows(batch, order, limit, offset)
     assert same_rows(final[0], expected) if final else expected.num_rows == 0
 
@@ -64,14 +65,14 @@ def rows(*xs):
 
 def test_sort_by_an_expression_that_is_no_column():
     modulo = Arith(ArithOp.MOD, Column("x", LONG), Literal(10, LONG), LONG, EvalMode.LEGACY)
-    operator = TopKOperator(rows(1).schema, (SortKey(modulo, descending=True),), 3)
+    operator = TopKOperator(rows(1).schema, (SortKey(modulo, descending=True),), 3, costs=DRIVER)
     (result,) = operator.run(iter([rows(10, 29, 31), rows(48, 9)]), TaskContext())
     assert result.to_pydict() == {"x": [29, 9, 48]}
 
 
 def test_the_threshold_drops_rows_before_they_are_looked_at():
     context = TaskContext()
-    operator = TopKOperator(rows(1).schema, (SortKey(Column("x", LONG)),), 2)
+    operator = TopKOperator(rows(1).schema, (SortKey(Column("x", LONG)),), 2, costs=DRIVER)
     list(operator.run(iter([rows(1, 2, 3), rows(2, 3, 4), rows(0, 9)]), context))
     assert context.metrics.get("rows_pruned_dynamic_filter") == 4
     assert context.metrics.get("threshold_updates") == 2
@@ -79,7 +80,7 @@ def test_the_threshold_drops_rows_before_they_are_looked_at():
 
 def test_large_k_is_merged_from_time_to_time_only():
     order = (SortKey(Column("x", LONG)),)
-    operator = TopKOperator(rows(1).schema, order, 5000)
+    operator = TopKOperator(rows(1).schema, order, 5000, costs=DRIVER)
     batches = [rows(*range(start, start + 1000)) for start in range(20_000, 0, -1000)]
     (result,) = operator.run(iter(batches), TaskContext())
     assert result.column(0).to_pylist() == list(range(1000, 6000))
@@ -88,7 +89,7 @@ def test_large_k_is_merged_from_time_to_time_only():
 def test_ties_can_be_settled_by_position_whatever_the_order_of_arrival():
     schema = pa.schema([("x", LONG), ("at", LONG)])
     order = (SortKey(Column("x", LONG)),)
-    best = BestRows(schema, order, ["x"], 2, LiveThreshold(order), ["at"])
+    best = BestRows(schema, order, ["x"], 2, LiveThreshold(order), DRIVER, ["at"])
     for at in (9, 3, 5):
         best.push(pa.record_batch([pa.array([7]), pa.array([at])], schema=schema))
     assert best.finish().column("at").to_pylist() == [3, 5]
@@ -99,9 +100,9 @@ def test_cancellation():
     context = TaskContext()
     context.cancelled.set()
     with pytest.raises(TaskCancelled):
-        list(TopKOperator(rows(1).schema, (SortKey(Column("x", LONG)),), 2).run(iter([rows(1)]), context))
+        list(TopKOperator(rows(1).schema, (SortKey(Column("x", LONG)),), 2, costs=DRIVER).run(iter([rows(1)]), context))
 
 
 def test_describe():
-    operator = TopKOperator(rows(1).schema, (SortKey(Column("x", LONG), True, False),), 5, 2)
+    operator = TopKOperator(rows(1).schema, (SortKey(Column("x", LONG), True, False),), 5, 2, costs=DRIVER)
     assert operator.describe() == "TopK: fetch=5, skip=2, order=[x DESC NULLS LAST]"

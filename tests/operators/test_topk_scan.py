@@ -28,6 +28,7 @@ from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet import filesystem
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.reading import DataFile
+from sundog.plan.costs import DRIVER
 from sundog.tables.parquet_folder import ParquetFolder
 from tests.operators.reference import first_rows, same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
@@ -61,7 +62,7 @@ def run(
     metrics = Metrics()
     access = plan_access(files, tuple(columns), predicate)
     plan = plan_topk(access, tuple(order), limit + offset, checks, switches)
-    search = TopKSearch(plan)
+    search = TopKSearch(plan, DRIVER)
     if tasks:
         while shipped := search.next_round(tasks):
             for task in pickle.loads(pickle.dumps(shipped)):
@@ -412,7 +413,7 @@ def test_rounds_grow_and_tasks_are_pure(tmp_path):
     ranges = [(i * 10, 1000) for i in range(30)]  # every row group can win until it is read
     files = one_file(tmp_path, numbers(*ranges))
     plan = plan_topk(plan_access(files, ("x", "label"), None), (down(), down("label", STRING)), 70)
-    search = TopKSearch(plan)
+    search = TopKSearch(plan, DRIVER)
     sizes = []
     while tasks := search.next_round(2):
         sizes.append(sum(len(task.candidates) for task in tasks))
@@ -430,7 +431,7 @@ def test_rounds_grow_and_tasks_are_pure(tmp_path):
 
 def test_row_groups_that_no_threshold_can_rule_out_do_not_wait(tmp_path):
     files = one_file(tmp_path, numbers(*[(i * 10, i * 10 + 9) for i in range(20)]), write_statistics=False)
-    search = TopKSearch(plan_topk(plan_access(files, ("x",), None), (down(),), 5))
+    search = TopKSearch(plan_topk(plan_access(files, ("x",), None), (down(),), 5), DRIVER)
     tasks = search.next_round(2)
     assert [len(task.candidates) for task in tasks] == [10, 10]
     assert search.next_round(2) == []

@@ -18,6 +18,7 @@ from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.ranges.halo import HaloDrop
 from sundog.operators.window.window_operator import WindowOperator
 from sundog.parquet.reading import DataFile
+from sundog.plan.costs import DRIVER
 from sundog.plan.logical import Scan
 from sundog.plan.lower.scan import TableScan
 from sundog.plan.records import StageRecord
@@ -129,7 +130,9 @@ def topk_run(details: TopKDetails | None = None) -> Run:
         graphs=[
             graph_of(
                 [
-                    TopKOperator(pa.schema([("event_time#1", pa.int64())]), (SortKey(TIME, True, False),), 10),
+                    TopKOperator(
+                        pa.schema([("event_time#1", pa.int64())]), (SortKey(TIME, True, False),), 10, costs=DRIVER
+                    ),
                     TableScan(Scan(ParquetFolder((DataFile("a", 1, 1),), (), label="events"), ()), dynamic=True),
                 ],
                 details or topk_details(),
@@ -226,7 +229,7 @@ def aggregate_run() -> Run:
         graphs=[
             graph_of(
                 [
-                    FinalAggregate((), ()),
+                    FinalAggregate((), (), DRIVER),
                     "HashExchange: keys=[user_id#2]",
                     "Aggregate: mode=partial, keys=[user_id#2], aggregates=[count(*) AS n#5]",
                     "ParquetScan: events, files=5, columns=[user_id#2]",

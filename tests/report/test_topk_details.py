@@ -14,6 +14,7 @@ from sundog.expr.ordering import SortKey
 from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.prune.access_plan import plan_access
+from sundog.plan.costs import DRIVER
 from sundog.plan.lower.topk import TopKNote
 from sundog.plan.stages import StageGraph
 from sundog.report.details import RowGroupState
@@ -109,7 +110,7 @@ def test_nulls_have_no_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("descending", [True, False])
 def test_it_is_made_when_the_report_is_written(tmp_path: Path, descending: bool) -> None:
     plan = plan_over(tmp_path, [[1, 2], [3, 4]], pa.int64(), descending)
-    note = TopKNote(plan, TopKSearch(plan), in_tasks=False)
+    note = TopKNote(plan, TopKSearch(plan, DRIVER), in_tasks=False)
     run = Run(accelerated=True, graphs=[StageGraph(notes=[note])])
     run.to_html(tmp_path / "report.html")
     assert "</b> never reached" in (tmp_path / "report.html").read_text(encoding="utf-8")

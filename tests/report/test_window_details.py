@@ -16,6 +16,7 @@ from sundog.operators.context import TaskContext
 from sundog.operators.window.ranges.cuts import KeySample, SampleKeys, cut_ranges
 from sundog.operators.window.ranges.own_reads import RowGroupKeys, ranges_from_statistics
 from sundog.operators.window.ranges.scans import RangeScans
+from sundog.plan.costs import DRIVER
 from sundog.plan.stages import StageGraph
 from sundog.report.details import RangeMark, WindowDetails
 from sundog.report.html import Section, render_report
@@ -34,7 +35,7 @@ def summing(start: object, end: object, unit: str | None = None) -> WindowCall:
 def exchange(array: pa.Array, the_call: WindowCall, ranges: int, descending: bool = False) -> WindowDetails:
     key = SortKey(Column("t", array.type), descending, nulls_first=not descending)
     batch = pa.record_batch({"t": array, "x": pa.array([1] * len(array), LONG)})
-    sampled = list(SampleKeys((key,)).run(iter([batch]), TaskContext()))
+    sampled = list(SampleKeys((key,), DRIVER).run(iter([batch]), TaskContext()))
     sample = KeySample.from_batches(sampled, (key,))
     cut = cut_ranges(sample, (key,), [the_call.frame], ranges)
     return details_of_exchange([the_call, the_call], cut, sample)

@@ -53,12 +53,9 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def small_figures(monkeypatch: pytest.MonkeyPatch, session: Any) -> Iterator[None]:
+def small_figures(session: Any) -> Iterator[None]:
     session.conf.set("spark.sundog.placement", "executors")
-    monkeypatch.setattr("sundog.operators.aggregate.key_probe.PROBE_ROWS", 1000)
-    monkeypatch.setattr("sundog.operators.aggregate.skip_probe.PROBE_ROWS", 1000)
-    monkeypatch.setattr("sundog.operators.aggregate.inputs.FEWEST_ROWS", 1000)
-    with costs(session, task_bytes=1024, gather_groups=100):
+    with costs(session, task_bytes=1024, gather_groups=100, skip_probe_rows=1000, min_batch_rows=1000):
         yield
 
 

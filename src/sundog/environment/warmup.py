@@ -33,6 +33,7 @@ from sundog.operators.window.steps import WindowSteps
 from sundog.parquet.decode.own_decoder import OwnDecoder
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import parsed
+from sundog.plan.costs import DRIVER
 from sundog.plan.stages import Gather, Parts, Pipeline, Place, StageGraph
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
@@ -118,7 +119,7 @@ def _group() -> None:
             keys = tuple(NamedExpr(name, _column(name)) for name in names)
             plan = _Plan()
             rows = plan.rows
-            for phase in aggregate_phases(keys, calls, 2, in_process=in_process):
+            for phase in aggregate_phases(keys, calls, 2, DRIVER, in_process=in_process):
                 rows = rows.then(phase.operator)
                 rows = rows if phase.partitioner is None else plan.exchange(rows, phase.partitioner)
             plan.run(rows)
@@ -159,14 +160,14 @@ def _slide() -> None:
         running = Frame("range", Bound(BoundKind.UNBOUNDED_PRECEDING), here)
         for frame in (bounded, running, Frame("rows", before, here)):
             plan, order = _Plan(), (SortKey(_column(name)),)
-            steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (), order)
+            steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (), order, DRIVER)
             move = steps.repartition(KeySample.from_batches(plan.run(plan.rows.then(steps.sample())), order), 2)
             in_order = plan.graph.hold(plan.exchange(plan.rows, move).then(steps.sort(move)))
             summaries = plan.run(in_order.then(steps.summarize(move))) if steps.need.two_passes else []
             carries = carries_of(read_summaries(summaries), steps.calls) if summaries else ()
             plan.run(in_order.then(steps.window(move, carries or ()), steps.drop()))
             for key in ("int", "text"):
-                steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (_column(key),), order)
+                steps = WindowSteps(_rows().schema, tuple(_window_calls(frame)), (_column(key),), order, DRIVER)
                 moved = plan.exchange(plan.rows, steps.by_key(2))
                 plan.run(moved.then(steps.sort(None), steps.window(None), steps.drop()))
 
@@ -185,7 +186,7 @@ def _window_calls(frame: Frame) -> Iterator[WindowCall]:
 def _best() -> None:
     for name in (*_NUMBERS, *_TIMES, "text"):
         plan, order = _Plan(), (SortKey(_column(name)), SortKey(_column("long")))
-        plan.run(plan.rows.then(TopKOperator(_rows().schema, order, 10)))
+        plan.run(plan.rows.then(TopKOperator(_rows().schema, order, 10, costs=DRIVER)))
 
 
 @register_warmup

@@ -1,6 +1,7 @@
 """What work costs at a place: the only module that knows how fast anything is.
 
-The planner compares ways to run a query by these numbers. Each stands with the measurement that it was taken from;
+The planner compares ways to run a query by these numbers, and hands operators those that they need
+(`operators/costs.py`). Each stands with the measurement that it was taken from, or with the reason for a guess;
 `sundog doctor --calibrate` measures the main ones on the user's own machine and cluster and writes them to a file,
 which `spark.sundog.costs` names. `sundog.explain(df, costs=True)` prints those that a plan was made with.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sundog.errors import ConfigError
+from sundog.operators.costs import GroupingCosts, TopKCosts, WindowCosts
 
 SETTING = "spark.sundog.costs"
 EXPECTED = "a JSON object of cost names and positive numbers, or the path of a file with one"
@@ -27,8 +29,11 @@ def _cost(default: float, measured: str, may_be_zero: bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Costs:
-    """The numbers of one place. `DRIVER` and `EXECUTORS` are those of the machine that sundog is developed on."""
+class Costs(GroupingCosts, TopKCosts, WindowCosts):
+    """The numbers of one place. `DRIVER` and `EXECUTORS` are those of the machine that sundog is developed on.
+
+    The base classes name what operators are told; what is declared here alone is for the planner.
+    """
 
     decode_ns_per_byte: float = _cost(1.25, "4 MiB of column chunks are decoded in some 5 ms")
     task_bytes: int = _cost(4 << 20, "a task of less input takes less time than it takes to start it")
@@ -69,6 +74,74 @@ class Costs:
     share_memory_factor: float = _cost(1.25, "memory of a share of the keys while it is merged over that of its rows")
     filtered_read_factor: float = _cost(2, "bytes the driver may read under a WHERE over bytes that it may hold")
 
+    min_batch_rows: int = _cost(1 << 15, "not measured: calling a kernel costs as much as many rows do")
+    max_batch_rows: int = _cost(1 << 19, "not measured: keys, hashes and groups of a batch stay near the caches")
+    max_joined_bytes: int = _cost(
+        1 << 28, "not measured: few rows of long strings are no small batch, and joining copies them"
+    )
+    skip_probe_rows: int = _cost(
+        1 << 16, "not measured: in fewer rows nearly every key is new, also where there are few"
+    )
+    first_skip_rows: int = _cost(
+        1 << 20, "not measured: 16 probes, so that data which never reduces is hardly looked up"
+    )
+    max_new_share: float = _cost(
+        0.5,
+        "not measured: a row that finds its group saves the exchange, one that founds a group is lost time",
+        may_be_zero=True,
+    )
+    max_new_share_direct: float = _cost(
+        0.8,
+        "3 ns a row by direct addressing, 6 by hash: cheap enough to pay where it reduces little",
+        may_be_zero=True,
+    )
+    max_new_share_at_first: float = _cost(
+        0.9, "not measured: in an empty table even 100,000 keys look new, but not nearly all rows", may_be_zero=True
+    )
+    partial_table_groups: int = _cost(1 << 17, "not measured: table, keys and states fit the caches")
+    combine_rows: int = _cost(
+        1 << 23, "merging before a shuffle takes 50 ns a row at most, looking up each in the table 200"
+    )
+    max_combined_share: float = _cost(0.7, "not measured: merging must save more than it costs", may_be_zero=True)
+    direct_slots: int = _cost(1 << 18, "10 M rows by a string and an integer: 3 ns a row by slots of 1 MB, 6 by hash")
+    direct_strings: int = _cost(1 << 12, "not measured: the table of so many strings is small beside the slots")
+    direct_rows_per_string: float = _cost(
+        8.0, "not measured: looking up the entries must cost little beside the rows", may_be_zero=True
+    )
+    direct_rows_per_new_key: int = _cost(
+        4, "not measured: with more new keys, telling all of a batch apart anew is as good"
+    )
+    bucket_bytes: int = _cost(
+        1 << 19, "5 M distinct keys: 41 ns a row in one table, 6 in 64 buckets that fit the second cache level"
+    )
+    unscattered_buckets: float = _cost(
+        2.0, "100 M rows of 1 M groups in 64 partitions: 2.2 s in buckets, 1.6 to 1.9 s in one", may_be_zero=True
+    )
+    group_sample_rows: int = _cost(1 << 13, "not measured: enough rows to tell few groups from many")
+    rows_per_sampled_row: int = _cost(32, "not measured: the sample costs little beside grouping all rows")
+    merge_part_rows: int = _cost(1 << 21, "not measured: more rows cannot be cut into 64 buckets of cache size")
+    merge_part_bytes: int = _cost(
+        48 << 20, "partitions by the width of their keys took 7 % off the h2o benchmark's q10, a tenth off q3 and q7"
+    )
+    exchange_piece_rows: int = _cost(
+        1 << 14, "100 M rows to 67 targets in pieces of a row group: handing these over was half the time"
+    )
+    exchange_batch_rows: int = _cost(1 << 19, "where targets are few, a tenth of the time of small pieces is saved")
+    output_batch_rows: int = _cost(1 << 17, "not measured: a batch that stays in the caches while it is converted")
+    topk_round_growth: int = _cost(4, "not measured: few rounds where all must be read, little read in vain where not")
+    topk_eager_rows: int = _cost(
+        4096, "not measured: merging costs less than the rows that a late threshold lets in", may_be_zero=True
+    )
+    sample_rows_per_task: int = _cost(4096, "not measured: enough keys for cuts of nearly equal depth")
+    repetition_probe_rows: int = _cost(1 << 15, "not measured: enough rows to see whether order keys repeat")
+    max_range_imbalance: float = _cost(1.5, "not measured: a larger range leaves the work to one task")
+    min_reduced_halo: float = _cost(
+        0.1, "not measured: the columns of partial states cost every row, merged or not", may_be_zero=True
+    )
+    min_reduced_repetition: float = _cost(
+        2.0, "not measured: two rows in one is the least that saves anything", may_be_zero=True
+    )
+
     @property
     def shuffle_row_in_decoded_bytes(self) -> float:
         """Bytes that are decoded in the time that a row takes through the shuffle."""
@@ -90,8 +163,10 @@ class Costs:
         return replace(self, **numbers)
 
     def lines(self) -> list[str]:
-        """One line a number, with what it was taken from."""
-        return [f"{each.name}={getattr(self, each.name):,}  ({each.metadata['measured']})" for each in fields(self)]
+        """One line a number, with what it was taken from: those of the planner, then those of operators."""
+        told = {each.name for own in Costs.__bases__ for each in fields(own)}
+        ordered = sorted(fields(self), key=lambda each: each.name in told)
+        return [f"{each.name}={getattr(self, each.name):,}  ({each.metadata['measured']})" for each in ordered]
 
 
 def _number(cost: Field[Any], value: object) -> float | None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.metrics import Metrics
-from sundog.operators.aggregate import inputs, partial_grouping, skip_probe
 from sundog.operators.aggregate.final_operator import BestGroups
-from sundog.operators.aggregate.grouping import buckets, state_merger
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext
+from sundog.plan.costs import DRIVER, Costs
 from tests.operators.aggregate.reference import OVERFLOW, Row, python_values, same_key
 
 HUGE = 1 << 40
@@ -40,26 +37,23 @@ class Setup:
     shares: int = 1
     parts: int = 1
 
+    @property
+    def costs(self) -> Costs:
+        return replace(
+            DRIVER,
+            min_batch_rows=min(DRIVER.min_batch_rows, self.batch_rows),
+            max_batch_rows=self.batch_rows,
+            skip_probe_rows=self.probe_rows,
+            first_skip_rows=4 * self.probe_rows,
+            partial_table_groups=self.table_groups,
+            bucket_bytes=self.bucket_bytes,
+            group_sample_rows=self.sampled_rows,
+            rows_per_sampled_row=min(DRIVER.rows_per_sampled_row, self.sampled_rows),
+            merge_part_rows=self.part_rows,
+        )
+
 
 USUAL = Setup()
-
-
-@contextmanager
-def small_figures(setup: Setup) -> Iterator[None]:
-    with ExitStack() as stack:
-        for module, name, value in (
-            (inputs, "MOST_ROWS", setup.batch_rows),
-            (inputs, "FEWEST_ROWS", min(inputs.FEWEST_ROWS, setup.batch_rows)),
-            (skip_probe, "PROBE_ROWS", setup.probe_rows),
-            (skip_probe, "FIRST_PAUSE_ROWS", 4 * setup.probe_rows),
-            (partial_grouping, "MOST_GROUPS", setup.table_groups),
-            (buckets, "_BUCKET_BYTES", setup.bucket_bytes),
-            (buckets, "_SAMPLED_ROWS", setup.sampled_rows),
-            (buckets, "_SAMPLED_OF", min(buckets._SAMPLED_OF, setup.sampled_rows)),
-            (state_merger, "_PART_ROWS", setup.part_rows),
-        ):
-            stack.enter_context(patch.object(module, name, value))
-        yield
 
 
 def run_phases(
@@ -78,6 +72,7 @@ def run_phases(
         tuple(keys),
         tuple(calls),
         setup.partitions,
+        setup.costs,
         in_process=setup.in_process,
         shares=shares,
         parts=setup.parts,
@@ -88,28 +83,27 @@ def run_phases(
     if shares > 1:
         inputs_of_tasks = [[batch for batches in tasks for batch in batches]] * shares
     results: list[pa.RecordBatch] = []
-    with small_figures(setup):
-        for phase in phases:
-            partitions = phase.partitioner.partitions if phase.partitioner else len(inputs_of_tasks)
-            outputs: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
-            hints: set[str] = set()
-            for number, batches in enumerate(inputs_of_tasks):
-                context = TaskContext(number, memory=MemoryBudget(setup.memory), hints=hints)
-                context.scratch_folder = ScratchFolder(None if spill_root is None else str(spill_root))
-                try:
-                    made = phase.operator.run(iter(batches), context)
-                    if phase is phases[-1]:
-                        results += list(made)
-                    elif phase.partitioner is None:
-                        outputs[number] += list(made)
-                    else:
-                        for target, batch in phase.partitioner.split(made, context):
-                            assert batch.schema == phase.partitioner.schema
-                            outputs[target].append(batch if setup.in_process else through_ipc(batch))
-                finally:
-                    context.close()
-                metrics.merge(context.metrics)
-            inputs_of_tasks = outputs
+    for phase in phases:
+        partitions = phase.partitioner.partitions if phase.partitioner else len(inputs_of_tasks)
+        outputs: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
+        hints: set[str] = set()
+        for number, batches in enumerate(inputs_of_tasks):
+            context = TaskContext(number, memory=MemoryBudget(setup.memory), hints=hints)
+            context.scratch_folder = ScratchFolder(None if spill_root is None else str(spill_root))
+            try:
+                made = phase.operator.run(iter(batches), context)
+                if phase is phases[-1]:
+                    results += list(made)
+                elif phase.partitioner is None:
+                    outputs[number] += list(made)
+                else:
+                    for target, batch in phase.partitioner.split(made, context):
+                        assert batch.schema == phase.partitioner.schema
+                        outputs[target].append(batch if setup.in_process else through_ipc(batch))
+            finally:
+                context.close()
+            metrics.merge(context.metrics)
+        inputs_of_tasks = outputs
     table = pa.Table.from_batches(results, phases[-1].operator.schema)
     table.validate(full=True)
     return table, metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 from sundog.columns.arrow import from_arrow, to_arrow
 from sundog.columns.key_layout import KeyLayout
-from sundog.operators.aggregate.keys import group_table, lasting_slots
 from sundog.operators.aggregate.keys.batch_slots import direct_groups
 from sundog.operators.aggregate.keys.group_table import GroupTable
+from sundog.plan.costs import DRIVER
 from tests.operators.aggregate.reference import python_values, same_key
 from tests.oracle.batches import ALL_TYPES, record_batches
 
@@ -26,15 +27,14 @@ LONG = "a string that is longer than twelve bytes "
 def test_equal_keys_have_one_number(data: st.DataObject, hashing: bool) -> None:
     types = data.draw(st.lists(st.sampled_from(ALL_TYPES), min_size=1, max_size=3))
     schema = pa.schema([(f"k{i}", dtype) for i, dtype in enumerate(types)])
-    table = GroupTable(KeyLayout.of(types))
+    table = GroupTable(KeyLayout.of(types), replace(DRIVER, direct_slots=1) if hashing else DRIVER)
     seen: dict[tuple[object, ...], int] = {}
     for _ in range(3):
         batch = data.draw(record_batches(schema, max_size=30))
         keys = [from_arrow(column) for column in batch.columns]
         columns = [python_values(column) for column in batch.columns]
         rows = [tuple(map(same_key, row)) for row in zip(*columns, strict=True)]
-        with patch.object(group_table, "direct_groups", (lambda keys, rows: None) if hashing else direct_groups):
-            ids = table.assign(keys, batch.num_rows)
+        ids = table.assign(keys, batch.num_rows)
         assert ids.tolist() == [seen.setdefault(row, number) for row, number in zip(rows, ids.tolist(), strict=True)]
         assert sorted(seen.values()) == list(range(table.count))
     columns = [python_values(to_arrow(key)) for key in table.group_keys()]
@@ -42,7 +42,7 @@ def test_equal_keys_have_one_number(data: st.DataObject, hashing: bool) -> None:
 
 
 def test_table_grows_through_batches() -> None:
-    table = GroupTable(KeyLayout.of([pa.int64()]))
+    table = GroupTable(KeyLayout.of([pa.int64()]), DRIVER)
     numbers = np.random.default_rng(1).integers(0, 2**40, 30_000)
     for part in np.split(numbers, 10):
         table.assign([from_arrow(pa.array(part))], len(part))
@@ -53,7 +53,7 @@ def test_table_grows_through_batches() -> None:
 
 
 def test_long_strings_outlive_their_batches() -> None:
-    table = GroupTable(KeyLayout.of([pa.string(), pa.string()]))
+    table = GroupTable(KeyLayout.of([pa.string(), pa.string()]), DRIVER)
     for start in range(5):
         names = pa.array([LONG + str(n) for n in range(start, start + 3)])
         table.assign([from_arrow(names), from_arrow(names)], 3)
@@ -78,7 +78,7 @@ def test_long_strings_outlive_their_batches() -> None:
 )
 def test_which_keys_need_no_hashing(columns: list[pa.Array], direct: bool) -> None:
     keys = [from_arrow(column) for column in columns]
-    found = direct_groups(keys, 4)
+    found = direct_groups(keys, 4, DRIVER.direct_slots)
     assert (found is not None) == direct
     if found is not None:
         rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
@@ -90,7 +90,7 @@ def test_which_keys_need_no_hashing(columns: list[pa.Array], direct: bool) -> No
 
 def test_a_string_that_is_twice_in_its_dictionary_is_one_group() -> None:
     twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["x", "y", "x"]))
-    table = GroupTable(KeyLayout.of([pa.string()]))
+    table = GroupTable(KeyLayout.of([pa.string()]), DRIVER)
     assert table.assign([from_arrow(twice)], 3).tolist() == [0, 1, 0]
 
 
@@ -105,7 +105,7 @@ def test_a_string_that_is_twice_in_its_dictionary_is_one_group() -> None:
 )
 def test_known_numbers_are_found_again(batches: list[list[int | None]], narrow: pa.DataType) -> None:
     """Batch after batch of few values: new ones among known ones, NULL, and values too far apart for a table."""
-    table = GroupTable(KeyLayout.of([narrow]))
+    table = GroupTable(KeyLayout.of([narrow]), DRIVER)
     seen: dict[int | None, int] = {}
     for batch in batches:
         rows = [*batch, *seen, *seen, *seen, *seen]
@@ -142,30 +142,24 @@ def test_keys_that_were_seen_in_earlier_batches_have_the_same_number(
     data: st.DataObject, most_entries: int, most_slots: int
 ) -> None:
     types = data.draw(st.lists(st.sampled_from(list(small_keys)), min_size=1, max_size=3))
-    table = GroupTable(KeyLayout.of(types))
+    costs = replace(DRIVER, direct_rows_per_string=0, direct_strings=most_entries, direct_slots=most_slots)
+    table = GroupTable(KeyLayout.of(types), costs)
     seen: dict[tuple[object, ...], int] = {}
-    with (
-        patch.object(lasting_slots, "_FEW_OF", 0),
-        patch.object(lasting_slots, "_MOST_ENTRIES", most_entries),
-        patch.object(lasting_slots, "MOST_SLOTS", most_slots),
-    ):
-        for _ in range(5):
-            size = data.draw(st.integers(0, 30))
-            values = [
-                data.draw(st.lists(small_keys[dtype] | st.none(), min_size=size, max_size=size)) for dtype in types
-            ]
-            columns = [
-                coded(pa.array(column, dtype), data.draw(st.booleans()))
-                for column, dtype in zip(values, types, strict=True)
-            ]
-            keys = [from_arrow(column) for column in columns]
-            ids = table.assign(keys, size).tolist()
-            rows = list(zip(*values, strict=True))
-            assert ids == [seen.setdefault(row, number) for row, number in zip(rows, ids, strict=True)]
-            assert sorted(seen.values()) == list(range(table.count))
-            if data.draw(st.integers(0, 9)) == 0:
-                table.clear()
-                seen.clear()
+    for _ in range(5):
+        size = data.draw(st.integers(0, 30))
+        values = [data.draw(st.lists(small_keys[dtype] | st.none(), min_size=size, max_size=size)) for dtype in types]
+        columns = [
+            coded(pa.array(column, dtype), data.draw(st.booleans()))
+            for column, dtype in zip(values, types, strict=True)
+        ]
+        keys = [from_arrow(column) for column in columns]
+        ids = table.assign(keys, size).tolist()
+        rows = list(zip(*values, strict=True))
+        assert ids == [seen.setdefault(row, number) for row, number in zip(rows, ids, strict=True)]
+        assert sorted(seen.values()) == list(range(table.count))
+        if data.draw(st.integers(0, 9)) == 0:
+            table.clear()
+            seen.clear()
 
 
 @pytest.mark.parametrize(
@@ -176,9 +170,9 @@ def test_keys_that_were_seen_in_earlier_batches_have_the_same_number(
     ],
 )
 def test_what_was_seen_is_not_looked_up_again(batches: list[list[tuple[object, object]]]) -> None:
-    table = GroupTable(KeyLayout.of([pa.string(), pa.int32()]))
+    table = GroupTable(KeyLayout.of([pa.string(), pa.int32()]), replace(DRIVER, direct_rows_per_string=0))
     numbers = []
-    with patch.object(lasting_slots, "_FEW_OF", 0), patch.object(table, "look_up", wraps=table.look_up) as look_up:
+    with patch.object(table, "look_up", wraps=table.look_up) as look_up:
         for batch in batches:
             names, numbers_of = zip(*batch, strict=True)
             keys = [pa.array(names).dictionary_encode(), pa.array(numbers_of, pa.int32())]

@@ -5,6 +5,8 @@ The limit is 2 GiB. Most tests lower it, one meets it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,12 +17,12 @@ from sundog.columns.key_layout import KeyLayout
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.metrics import Metrics
-from sundog.operators.aggregate import inputs
 from sundog.operators.aggregate.inputs import sized_batches
 from sundog.operators.aggregate.keys.group_table import GroupTable
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_schema import ColumnSource, Reading, to_query_type
 from sundog.parquet.problems import TooLargeForOneArray
+from sundog.plan.costs import DRIVER
 from sundog.runtime.limits import limit_met
 from sundog.runtime.worker_errors import _decode, _encode
 from sundog.support import Code, Declined
@@ -64,7 +66,7 @@ def test_groups_whose_strings_are_too_many_for_one_array(tmp_path, in_process, m
 
 @pytest.mark.usefixtures("low_limit")
 def test_keys_of_one_batch_are_kept_in_as_many_blocks_as_they_need():
-    table = GroupTable(KeyLayout.of([pa.string()]))
+    table = GroupTable(KeyLayout.of([pa.string()]), DRIVER)
     names = [f"{LONG}{at}" for at in range(200)]
     ids = table.assign([from_arrow(pa.array(names))], 200)
     assert ids.tolist() == list(range(200))
@@ -84,10 +86,9 @@ def test_an_array_that_cannot_be_cut_leaves_the_query_to_spark():
     assert to_arrow(vector, pa.string_view()).to_pylist() == [LONG] * 100
 
 
-def test_few_rows_of_long_strings_are_not_joined(monkeypatch):
-    monkeypatch.setattr(inputs, "MOST_BYTES", 32 * len(LONG))
+def test_few_rows_of_long_strings_are_not_joined():
     batches = [pa.record_batch({"s": [LONG] * 8}) for _ in range(8)]
-    found = list(sized_batches(iter(batches)))
+    found = list(sized_batches(iter(batches), replace(DRIVER, max_joined_bytes=32 * len(LONG))))
     assert [batch.num_rows for batch in found] == [32, 32]
 
 

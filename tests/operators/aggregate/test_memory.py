@@ -12,8 +12,9 @@ import pytest
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.operators.aggregate.phases import aggregate_phases
-from sundog.operators.aggregate.skip_probe import PROBE_ROWS, SkipProbe
+from sundog.operators.aggregate.skip_probe import SkipProbe
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskCancelled, TaskContext
+from sundog.plan.costs import DRIVER
 from tests.operators.aggregate.runner import Setup, run_phases
 
 LONG = pa.int64()
@@ -116,19 +117,19 @@ def test_tasks_tell_each_other_that_grouping_does_not_reduce() -> None:
 
 def test_a_hint_makes_the_probe_short() -> None:
     hints: set[str] = set()
-    first = SkipProbe(0.5, hints)
-    first.grouped(PROBE_ROWS - 1, PROBE_ROWS - 1, cheap=False)
+    first = SkipProbe(DRIVER, hints)
+    first.grouped(DRIVER.skip_probe_rows - 1, DRIVER.skip_probe_rows - 1, cheap=False)
     assert not first.skipping
     first.grouped(1, 1, cheap=False)
     assert first.skipping
-    second = SkipProbe(0.5, hints)
+    second = SkipProbe(DRIVER, hints)
     assert second.probing
-    second.grouped(PROBE_ROWS // 8, PROBE_ROWS // 8, cheap=False)
+    second.grouped(DRIVER.skip_probe_rows // 8, DRIVER.skip_probe_rows // 8, cheap=False)
     assert second.skipping
-    third = SkipProbe(0.5, hints)
-    third.grouped(PROBE_ROWS // 8, 10, cheap=False)
+    third = SkipProbe(DRIVER, hints)
+    third.grouped(DRIVER.skip_probe_rows // 8, 10, cheap=False)
     assert not third.skipping
-    assert third.window == PROBE_ROWS
+    assert third.window == DRIVER.skip_probe_rows
 
 
 def test_ungrouped_rows_are_combined_before_a_real_exchange() -> None:
@@ -140,7 +141,7 @@ def test_ungrouped_rows_are_combined_before_a_real_exchange() -> None:
 
 
 def test_cancelled_task_stops_and_cleans_up(tmp_path: Path) -> None:
-    phases = aggregate_phases((KEY,), (COUNT,), 1, in_process=True)
+    phases = aggregate_phases((KEY,), (COUNT,), 1, DRIVER, in_process=True)
     context = TaskContext(memory=MemoryBudget(100_000), scratch_folder=ScratchFolder(str(tmp_path)))
     partial = list(phases[0].operator.run(distinct_batches(50_000, 5_000), TaskContext()))
 

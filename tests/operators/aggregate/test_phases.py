@@ -21,6 +21,7 @@ from sundog.operators.aggregate.final_operator import BestGroups
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.context import TaskContext
 from sundog.operators.topk.topk import TopKOperator
+from sundog.plan.costs import DRIVER
 from sundog.support import Declined
 from tests.operators.aggregate.reference import reference_groups
 from tests.operators.aggregate.runner import HUGE, Setup, assert_same_results, rows_by_key, run_phases
@@ -148,7 +149,7 @@ def test_the_best_groups_and_the_keys_that_are_wanted(data: st.DataObject, setup
     limit = data.draw(st.integers(1, 5))
     hidden = frozenset(data.draw(st.sets(st.sampled_from([key.name for key in keys]))))
     everything, _ = run_phases(keys, calls, tasks, setup)
-    chosen, metrics = run_phases(keys, calls, tasks, setup, hidden=hidden, best=BestGroups(order, limit))
+    chosen, metrics = run_phases(keys, calls, tasks, setup, hidden=hidden, best=BestGroups(order, limit, DRIVER))
     assert metrics.get("groups") == everything.num_rows
     assert chosen.column_names == [name for name in everything.column_names if name not in hidden]
     results = [key.expr.name for key in order if isinstance(key.expr, Column)]
@@ -161,7 +162,7 @@ def test_the_best_groups_and_the_keys_that_are_wanted(data: st.DataObject, setup
 
 
 def best_of(table: pa.Table, order: tuple[SortKey, ...], limit: int) -> list[Any]:
-    top = TopKOperator(table.schema, order, limit).run(iter(table.to_batches()), TaskContext())
+    top = TopKOperator(table.schema, order, limit, costs=DRIVER).run(iter(table.to_batches()), TaskContext())
     return [row for batch in top for row in batch.to_pylist()]
 
 
@@ -464,7 +465,7 @@ def test_phases_describe_themselves() -> None:
     calls = (call("count", column("x", LONG), distinct=True), call("sum", column("x", LONG)))
     lines = [
         line
-        for phase in aggregate_phases(keys, calls, 4, in_process=False)
+        for phase in aggregate_phases(keys, calls, 4, DRIVER, in_process=False)
         for line in (phase.operator.describe(), phase.partitioner.describe() if phase.partitioner else "")
     ]
     assert lines == [

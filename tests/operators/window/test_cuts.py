@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -25,6 +26,7 @@ from sundog.operators.window.ranges.cuts import (
     extremes_of,
     halo_overhead,
 )
+from sundog.plan.costs import DRIVER
 from tests.operators.window.cases import KEY_TYPES, SETTINGS, call, column, range_frame, rows_frame, tables
 from tests.operators.window.reference import compare, plain
 
@@ -32,7 +34,8 @@ LONG = SortKey(column("k0", pa.int64()))
 
 
 def sample_of(table, order, limit=4096):
-    batches = list(SampleKeys(order, limit).run(iter(table.to_batches()), TaskContext(3)))
+    sample = SampleKeys(order, replace(DRIVER, sample_rows_per_task=limit))
+    batches = list(sample.run(iter(table.to_batches()), TaskContext(3)))
     return KeySample.from_batches(batches, order)
 
 
@@ -90,7 +93,7 @@ class TestSample:
 
     def test_samples_of_tasks_merge(self):
         tables_ = [pa.table({"k0": pa.array(keys, pa.int64())}) for keys in ([5, 1, None], [9], [])]
-        batches = [b for t in tables_ for b in SampleKeys((LONG,)).run(iter(t.to_batches()), TaskContext())]
+        batches = [b for t in tables_ for b in SampleKeys((LONG,), DRIVER).run(iter(t.to_batches()), TaskContext())]
         sample = KeySample.from_batches(batches, (LONG,))
         assert sample.extremes == PartitionExtremes(4, 1, 1, 9)
         assert sample.keys[0].to_pylist() == [5, 1, None, 9]

@@ -18,6 +18,7 @@ from sundog.operators.window.ranges.halo import HALO, HaloDrop, check_row_accoun
 from sundog.operators.window.ranges.halo_reduction import HALO_ROWS
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
+from sundog.plan.costs import DRIVER
 from tests.operators.window.cases import (
     KEY_TYPES,
     SETTINGS,
@@ -60,8 +61,8 @@ def overflows_in_some_order(one, table):
     return sum(abs(value) for value in values if value is not None) >= 2**63
 
 
-def compare(table, calls, order_by, ranges, seed, n_inputs=3):
-    steps = WindowSteps(table.schema, tuple(calls), (), tuple(order_by))
+def compare(table, calls, order_by, ranges, seed, n_inputs=3, costs=DRIVER):
+    steps = WindowSteps(table.schema, tuple(calls), (), tuple(order_by), costs)
     driven = drive(steps, cut_up(table, n_inputs, np.random.default_rng(seed)), ranges, seed)
     check_equal(driven.table, serial_window(table, calls, (), order_by), calls, in_order=steps.need.order_sensitive)
     return driven
@@ -81,7 +82,7 @@ def test_the_documents_own_example():
     ]
     order = (SortKey(column("seq", pa.int64())),)
     calls = (call("sum", range_frame(-5, 0), column("seq", pa.int64()), dtype=pa.int64()),)
-    steps = WindowSteps(batches[0][0].schema, calls, (), order)
+    steps = WindowSteps(batches[0][0].schema, calls, (), order, DRIVER)
     driven = drive(steps, batches, 4)
     assert driven.ranges == 4
     assert driven.move.ranges.cuts == (25, 50, 75)
@@ -206,7 +207,7 @@ def test_halo_rows_between_owned_rows_are_an_error():
 
 def test_steps_travel_by_pickle():
     table = TestSkew().table(list(range(50)))
-    steps = WindowSteps(table.schema, tuple(TestSkew().calls(-5, 0)), (), TestSkew.order)
+    steps = WindowSteps(table.schema, tuple(TestSkew().calls(-5, 0)), (), TestSkew.order, DRIVER)
     driven = drive(steps, [table.to_batches()], 4)
     for step in (
         steps,

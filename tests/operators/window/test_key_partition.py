@@ -13,6 +13,7 @@ from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
+from sundog.plan.costs import DRIVER
 from tests.operators.window.cases import SETTINGS, call, column, range_frame, rows_frame
 from tests.operators.window.driving import cut_up, drive_by_key
 from tests.operators.window.reference import Reference, plain
@@ -42,7 +43,7 @@ def keyed_tables(draw: st.DrawFn) -> tuple[pa.Table, tuple[Column, ...]]:
 def test_every_partition_by_itself(keyed, partitions, inputs, descending, seed):
     table, keys = keyed
     order = (SortKey(Column("id", pa.int64()), descending),)
-    steps = WindowSteps(table.schema, CALLS, keys, order)
+    steps = WindowSteps(table.schema, CALLS, keys, order, DRIVER)
     parts = cut_up(table, inputs, np.random.default_rng(seed))
     columns = ["id", *(one.name for one in CALLS)]
     result = drive_by_key(steps, parts, partitions, seed).sort_by("id").select(columns)

@@ -15,9 +15,10 @@ from sundog.metrics import Metrics
 from sundog.operators.window.ranges.carry import carries_of, read_summaries
 from sundog.operators.window.ranges.cuts import extremes_of
 from sundog.operators.window.ranges.halo import check_row_accounting
-from sundog.operators.window.ranges.own_reads import MAX_READ_AMPLIFICATION, ranges_from_statistics
+from sundog.operators.window.ranges.own_reads import ranges_from_statistics
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
+from sundog.plan.costs import DRIVER
 from tests.operators.window.cases import (
     KEY_TYPES,
     SETTINGS,
@@ -79,10 +80,15 @@ def test_reading_ranges_equals_one_range(data, dtype, descending, nulls_first, r
     random = np.random.default_rng(seed)
     table = nearly_sorted(table, order, disorder, random)
     groups = [table.slice(start, 7) for start in range(0, table.num_rows, 7)]
-    steps = WindowSteps(table.schema, tuple(picked), (), order)
+    steps = WindowSteps(table.schema, tuple(picked), (), order, DRIVER)
     loosened = 3 if pa.types.is_temporal(dtype) else 0
     plan = ranges_from_statistics(
-        *statistics(groups, loosened=loosened), order[0], steps.need.reach, ranges, max_amplification=100.0
+        *statistics(groups, loosened=loosened),
+        order[0],
+        steps.need.reach,
+        ranges,
+        max_amplification=100.0,
+        costs=DRIVER,
     )
     if plan is None or steps.need.kind.name == "ONE_RANGE":
         return
@@ -106,10 +112,12 @@ class TestCost:
     key = SortKey(column("k0", pa.int64()))
     frames = (range_frame(-10, 0),)
 
-    def plan(self, lows, highs, rows=1000, ranges=4, nulls=0, **more):
+    def plan(self, lows, highs, rows=1000, ranges=4, nulls=0, max_amplification=DRIVER.max_clustered_reads):
         count = len(lows)
         counts = np.full(count, rows, np.int64), np.full(count, nulls, np.int64)
-        return ranges_from_statistics(list(lows), list(highs), *counts, self.key, self.frames, ranges, **more)
+        return ranges_from_statistics(
+            list(lows), list(highs), *counts, self.key, self.frames, ranges, max_amplification, DRIVER
+        )
 
     def test_sorted_files_are_read_once_but_for_the_halo(self):
         lows = np.arange(20) * 100
@@ -120,12 +128,12 @@ class TestCost:
 
     def test_a_key_without_order_in_the_files_is_not_read_by_ranges(self):
         plan = self.plan([0] * 20, [1000] * 20)
-        assert plan is None or plan.cost > MAX_READ_AMPLIFICATION
+        assert plan is None or plan.cost > DRIVER.max_clustered_reads
 
     def test_a_cheap_cut_that_leaves_all_rows_to_one_range_is_none(self):
         """Cut at the greatest of the least keys, a range that owns next to nothing reads half, and the other all."""
         plan = self.plan([number % 2 for number in range(40)], [100_000] * 40, ranges=2)
-        assert plan.cost > MAX_READ_AMPLIFICATION
+        assert plan.cost > DRIVER.max_clustered_reads
 
     def test_one_range_reads_everything_once(self):
         plan = self.plan([0] * 20, [1000] * 20, ranges=1)
@@ -145,7 +153,9 @@ class TestCost:
     def test_unknown_numbers_of_nulls_are_looked_for_everywhere(self):
         lows, highs = [0, 100, 200, 300], [99, 199, 299, 399]
         rows, nulls = np.full(4, 1000, np.int64), np.full(4, -1, np.int64)
-        plan = ranges_from_statistics(lows, highs, rows, nulls, self.key, self.frames, 2, max_amplification=9.0)
+        plan = ranges_from_statistics(
+            lows, highs, rows, nulls, self.key, self.frames, 2, max_amplification=9.0, costs=DRIVER
+        )
         assert plan.reads[0].row_groups == (0, 1, 2, 3)
         assert plan.reads[0].takes_nulls
 
@@ -167,9 +177,15 @@ def test_validity_is_what_decides_on_nulls():
     table = pa.table({"k0": keys, "id": pa.array(range(4))})
     order = (SortKey(column("k0", pa.int64())),)
     steps = WindowSteps(
-        table.schema, (call("count", range_frame(-1, 1), column("id", pa.int64()), dtype=pa.int64()),), (), order
+        table.schema,
+        (call("count", range_frame(-1, 1), column("id", pa.int64()), dtype=pa.int64()),),
+        (),
+        order,
+        DRIVER,
     )
     groups = [table.slice(0, 2), table.slice(2, 2)]
-    plan = ranges_from_statistics(*statistics(groups), order[0], steps.need.reach, 2, max_amplification=9.0)
+    plan = ranges_from_statistics(
+        *statistics(groups), order[0], steps.need.reach, 2, max_amplification=9.0, costs=DRIVER
+    )
     result = read_and_compute(steps, groups, plan)
     assert result.column("r").to_pylist() == [2, 2, 1, 1]

@@ -15,6 +15,7 @@ from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
+from sundog.plan.costs import DRIVER
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
 from tests.operators.window.cases import call, column, integer, range_frame, rows_frame
 from tests.operators.window.driving import cut_up, drive
@@ -155,7 +156,7 @@ def assert_same(got: dict[int, tuple[Any, ...]], wanted: dict[int, tuple[Any, ..
 
 
 def both_ways(calls: list[WindowCall], order: tuple[SortKey, ...]) -> list[pa.Table]:
-    steps = WindowSteps(EVENTS.schema, tuple(calls), (), order)
+    steps = WindowSteps(EVENTS.schema, tuple(calls), (), order, DRIVER)
     parts = cut_up(EVENTS, 3, np.random.default_rng(3))
     return [serial_window(EVENTS, calls, (), order), drive(steps, parts, 5).table]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.ordering import SortKey
 from sundog.functions.sums.doubles import double_sums
-from sundog.operators.window import steps as steps_module
+from sundog.plan.costs import DRIVER
 from tests.operators.window.cases import SETTINGS, aggregate_calls, column, inputs, range_frames, tables
 from tests.operators.window.test_halo import compare
 
@@ -70,10 +71,8 @@ def test_merged_halo_rows_change_nothing(data, dtype, ranges, seed):
     calls = data.draw(st.lists(st.sampled_from(mergeable), min_size=1, max_size=4, unique_by=lambda c: c.name))
     table = data.draw(tables([dtype], inputs(calls), max_rows=60, spread=4))
     order = (SortKey(column("k0", dtype), data.draw(st.booleans())),)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps_module, "REDUCE_ABOVE", -1.0)
-        patch.setattr(steps_module, "REDUCE_REPEATED", 0.0)
-        driven = compare(table, calls, order, ranges, seed, n_inputs=2)
+    always = replace(DRIVER, min_reduced_halo=-1.0, min_reduced_repetition=0.0)
+    driven = compare(table, calls, order, ranges, seed, n_inputs=2, costs=always)
     assert driven.move.reduction is not None
     counted = driven.metrics.as_dict()
     assert counted.get("halo_rows", 0) <= counted.get("halo_rows_unreduced", 0)

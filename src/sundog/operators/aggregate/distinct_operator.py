@@ -27,9 +27,9 @@ from sundog.operators.aggregate.grouping.state_merger import StateMerger
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.inputs import Arguments, Rows
 from sundog.operators.aggregate.partial_grouping import PartialGrouping
-from sundog.operators.aggregate.partial_operator import partial_grouping
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import GroupingCosts
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class DistinctAggregate(Operator):
     keys: tuple[NamedExpr, ...]
     values: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
+    costs: GroupingCosts
     in_process: bool = False
     parts: int = 1  # in which the partial groups wait
 
@@ -71,10 +72,10 @@ class DistinctAggregate(Operator):
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         inner = StateLayout.of(self.inner_keys, self.inner_aggregates, self.in_process)
         outer = self.layout
-        merger = StateMerger(inner, context, self.parts)
+        merger = StateMerger(inner, context, self.costs, self.parts)
         for batch in batches:
             merger.take_in(inner.from_batch(batch))
-        phase = partial_grouping(outer, context)
+        phase = PartialGrouping(outer, context, self.costs)
         for grouped in merger.finish():
             context.check_cancelled()
             for chunk in self._regroup(grouped.states(), phase):

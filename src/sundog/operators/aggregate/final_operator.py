@@ -24,12 +24,10 @@ from sundog.operators.aggregate.grouping.state_merger import StateMerger
 from sundog.operators.aggregate.grouping.states import StateLayout
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import GroupingCosts, TopKCosts
 from sundog.operators.topk.topk import TopKOperator
 
-OUTPUT_ROWS = 1 << 17
 OUTPUT_STRING_BYTES = 1 << 26
-
-
 _GROUP = "#group"
 
 
@@ -39,6 +37,7 @@ class BestGroups:
 
     order: tuple[SortKey, ...]
     limit: int
+    costs: TopKCosts
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,7 @@ class FinalAggregate(Operator):
 
     keys: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
+    costs: GroupingCosts
     in_process: bool = False
     hidden: frozenset[str] = frozenset()
     best: BestGroups | None = None
@@ -70,14 +70,14 @@ class FinalAggregate(Operator):
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         layout = self.layout
-        merger = StateMerger(layout, context, self.parts)
+        merger = StateMerger(layout, context, self.costs, self.parts)
         for batch in batches:
             merger.take_in(layout.from_batch(batch))
         for grouped in merger.finish():
             context.metrics.add("groups", grouped.count)
             if self.best is None:
                 columns = [*self._keys(grouped), *grouped.results()]
-                yield from output_batches(columns, grouped.count, self.schema)
+                yield from self._batches(columns, grouped.count, self.schema)
             else:
                 yield from self._best_of(grouped, self.best, context)
 
@@ -89,27 +89,26 @@ class FinalAggregate(Operator):
         """Chosen by their results alone; then the keys of the chosen ones are looked up."""
         numbers = from_arrow(pa.array(np.arange(grouped.count)))
         narrow = self._results_schema.append(pa.field(_GROUP, pa.int64()))
-        candidates = output_batches([*grouped.results(), numbers], grouped.count, narrow)
-        for chosen in TopKOperator(narrow, best.order, best.limit).run(candidates, context):
+        candidates = self._batches([*grouped.results(), numbers], grouped.count, narrow)
+        for chosen in TopKOperator(narrow, best.order, best.limit, costs=best.costs).run(candidates, context):
             keys = self._keys(grouped, chosen.column(_GROUP).to_numpy())
             results = [from_arrow(chosen.column(call.name)) for call in self.aggregates]
-            yield from output_batches([*keys, *results], chosen.num_rows, self.schema)
+            yield from self._batches([*keys, *results], chosen.num_rows, self.schema)
+
+    def _batches(self, columns: Sequence[Vector], rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Batches of moderate size, also where the strings are long."""
+        text = sum(text_bytes(column) for column in columns)
+        pieces = max(-(-rows // self.costs.output_batch_rows), -(-text // OUTPUT_STRING_BYTES))
+        for piece in range(pieces):
+            start, end = (rows * at // pieces for at in (piece, piece + 1))
+            if end > start:
+                for first, last in writable_pieces(columns, start, end):
+                    arrays = [
+                        to_arrow(column.slice(first, last), f.type) for column, f in zip(columns, schema, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def describe(self) -> str:
         keys = ", ".join(key.name for key in self.keys)
         best = "" if self.best is None else f", fetch={self.best.limit}, order=[{render_order(self.best.order)}]"
         return f"Aggregate: mode=final, keys=[{keys}]{best}"
-
-
-def output_batches(columns: Sequence[Vector], rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches of moderate size, also where the strings are long."""
-    text = sum(text_bytes(column) for column in columns)
-    pieces = max(-(-rows // OUTPUT_ROWS), -(-text // OUTPUT_STRING_BYTES))
-    for piece in range(pieces):
-        start, end = (rows * at // pieces for at in (piece, piece + 1))
-        if end > start:
-            for first, last in writable_pieces(columns, start, end):
-                arrays = [
-                    to_arrow(column.slice(first, last), f.type) for column, f in zip(columns, schema, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -18,16 +18,16 @@ from sundog.operators.aggregate.grouping.buckets import spread_chunks
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import GroupingCosts
 
 MOST_TARGETS = 64  # more of them are slower to scatter to (`kernels/groups/partition.py`)
-_PIECE_ROWS = 1 << 14
-_HANDY_ROWS = 1 << 19  # where targets are few, so many rows at once: up to a tenth of the time of small pieces is saved
 
 
 @dataclass(frozen=True)
 class HashPartition(Partitioner):
     layout: StateLayout
     partitions: int
+    costs: GroupingCosts
     joinable = True
 
     @property
@@ -40,7 +40,8 @@ class HashPartition(Partitioner):
 
     def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
         targets = min(self.partitions, MOST_TARGETS)
-        enough = max(_PIECE_ROWS * targets, min(4 * _PIECE_ROWS * targets, _HANDY_ROWS))
+        pieces = self.costs.exchange_piece_rows * targets
+        enough = max(pieces, min(4 * pieces, self.costs.exchange_batch_rows))
         waiting: list[Chunk] = []
         for batch in batches:
             context.check_cancelled()

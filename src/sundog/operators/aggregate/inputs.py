@@ -18,9 +18,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
 from sundog.expr.nodes import Expr
 from sundog.expr.raising import can_raise
-
-FEWEST_ROWS, MOST_ROWS = 1 << 15, 1 << 19
-MOST_BYTES = 1 << 28  # of small batches that are joined: few rows of long strings are no small batch
+from sundog.operators.costs import GroupingCosts
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,26 +72,26 @@ def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...],
     return Rows(batch.num_rows, [vector(key.expr) for key in keys], [arguments(call) for call in calls])
 
 
-def sized_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> Iterator[pa.RecordBatch]:
     """The same rows, in their order, in batches neither so small that calls cost more than rows nor larger than the
-    caches."""
+    caches. Few rows of long strings are no small batch."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        if batch.num_rows < FEWEST_ROWS:
+        if batch.num_rows < costs.min_batch_rows:
             waiting.append(_with_plain_strings(batch))
             rows += batch.num_rows
             size += waiting[-1].nbytes
-            if rows < FEWEST_ROWS and size < MOST_BYTES:
+            if rows < costs.min_batch_rows and size < costs.max_joined_bytes:
                 continue
             batch = pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
         elif waiting:  # in front of this one, which is large enough by itself
             yield pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
-        pieces = -(-batch.num_rows // MOST_ROWS)
+        pieces = -(-batch.num_rows // costs.max_batch_rows)
         for piece in range(pieces):
             start, end = (batch.num_rows * at // pieces for at in (piece, piece + 1))
             yield batch.slice(start, end - start)

@@ -16,10 +16,10 @@ from sundog.columns.key_layout import KeyLayout
 from sundog.expr.calls import NamedExpr
 from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
 from sundog.operators.aggregate.keys.group_table import GroupTable
-from sundog.operators.aggregate.partial_operator import SKIP_RATIO
-from sundog.operators.aggregate.skip_probe import PROBE_ROWS, SkipProbe
+from sundog.operators.aggregate.skip_probe import SkipProbe
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import GroupingCosts
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,18 @@ class ProbeKeys(Operator):
     """
 
     keys: tuple[NamedExpr, ...]
+    costs: GroupingCosts
 
     @property
     def schema(self) -> pa.Schema:
         return pa.schema([("gives_up", pa.bool_()), ("groups", pa.int64()), ("new_share", pa.float64())])
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
-        table = GroupTable(KeyLayout.of([key.expr.dtype for key in self.keys]))
-        probe = SkipProbe(SKIP_RATIO)
+        table = GroupTable(KeyLayout.of([key.expr.dtype for key in self.keys]), self.costs)
+        probe = SkipProbe(self.costs)
         new_share = 1.0
-        for batch in sized_batches(batches):
-            rows = evaluate_rows(self.keys, (), batch.slice(0, PROBE_ROWS))
+        for batch in sized_batches(batches, self.costs):
+            rows = evaluate_rows(self.keys, (), batch.slice(0, self.costs.skip_probe_rows))
             before = table.count
             table.assign(rows.keys, rows.length)
             probe.grouped(rows.length, table.count - before, table.cheap)

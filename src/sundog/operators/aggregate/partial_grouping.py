@@ -25,23 +25,26 @@ from sundog.operators.aggregate.inputs import Rows
 from sundog.operators.aggregate.keys.group_table import GroupTable
 from sundog.operators.aggregate.skip_probe import SkipProbe
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import GroupingCosts
 
-MOST_GROUPS = 1 << 17
 _SAMPLED_PARTS = 64
-_WORTH_MERGING = 0.7
 
 
 class PartialGrouping:
-    """Turns one task's rows into partial groups. `combine_rows` rows are gathered before they travel ungrouped."""
+    """Turns one task's rows into partial groups.
 
-    def __init__(self, layout: StateLayout, context: TaskContext, skip_ratio: float, combine_rows: int) -> None:
+    Before a real exchange, rows that travel ungrouped are gathered and merged if that makes them fewer. That takes 50
+    ns a row at most; looking them all up in the table would take 200.
+    """
+
+    def __init__(self, layout: StateLayout, context: TaskContext, costs: GroupingCosts) -> None:
         self._layout = layout
         self._context = context
-        self._running = RunningGroups(layout, context)
-        self._probe = SkipProbe(skip_ratio, context.hints)
+        self._costs = costs
+        self._running = RunningGroups(layout, context, costs)
+        self._probe = SkipProbe(costs, context.hints)
         self._probed: list[Rows] = []
         self._singles = layout.accumulators()
-        self._combine_rows = combine_rows
         self._passing = Pending(context)
 
     def take_in(self, rows: Rows) -> Iterator[Chunk]:
@@ -72,7 +75,7 @@ class PartialGrouping:
             yield from self._give_up(rows)
         else:
             self._probed = [*self._probed, rows] if probing and self._probe.probing else []
-            if self._running.count > MOST_GROUPS:
+            if self._running.count > self._costs.partial_table_groups:
                 yield from self._emit(self._running.drain())
 
     def _give_up(self, rows: Rows) -> Iterator[Chunk]:
@@ -95,18 +98,18 @@ class PartialGrouping:
 
     def _send(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         """Emit, or gather first where sending is expensive."""
-        if self._combine_rows == 0:
+        if self._layout.in_process:
             yield from self._emit(chunks)
             return
         for chunk in chunks:
             self._passing.add(chunk)
-        if self._passing.rows >= self._combine_rows or self._passing.too_much_to_merge:
+        if self._passing.rows >= self._costs.combine_rows or self._passing.too_much_to_merge:
             yield from self._combine(self._passing.drain())
 
     def _combine(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         """Send chunks on, merged if that makes them much fewer rows."""
-        if len(chunks) > 1 and self._estimated_share(chunks) < _WORTH_MERGING:
-            for grouped in merge_in_parts(self._layout, chunks, self._context):
+        if len(chunks) > 1 and self._estimated_share(chunks) < self._costs.max_combined_share:
+            for grouped in merge_in_parts(self._layout, chunks, self._context, self._costs):
                 yield from self._emit([grouped.states()])
         else:
             yield from self._emit(chunks)
@@ -117,7 +120,7 @@ class PartialGrouping:
             return 0.0
         sample = sample_chunks(self._layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
         rows = sum(chunk.length for chunk in sample)
-        return merge_chunks(self._layout, sample).count / max(rows, 1)
+        return merge_chunks(self._layout, sample, self._costs).count / max(rows, 1)
 
     def _emit(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         for chunk in chunks:
@@ -129,11 +132,11 @@ class PartialGrouping:
 class RunningGroups:
     """The groups seen so far and their states, accounted for in the task's memory."""
 
-    def __init__(self, layout: StateLayout, context: TaskContext) -> None:
+    def __init__(self, layout: StateLayout, context: TaskContext, costs: GroupingCosts) -> None:
         self._layout = layout
         self._memory = context.memory
         self._charged = 0
-        self._table = GroupTable(layout.key_layout)
+        self._table = GroupTable(layout.key_layout, costs)
         self._start()
 
     def _start(self) -> None:

@@ -22,9 +22,7 @@ from sundog.operators.aggregate.inputs import evaluate_rows, sized_batches
 from sundog.operators.aggregate.partial_grouping import PartialGrouping
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
-
-SKIP_RATIO = 0.5
-EXCHANGE_COMBINE_ROWS = 1 << 23
+from sundog.operators.costs import GroupingCosts
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class PartialAggregate(Operator):
 
     keys: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
+    costs: GroupingCosts
     in_process: bool = False
     shares: int = 1
 
@@ -49,8 +48,8 @@ class PartialAggregate(Operator):
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         layout = self.layout
-        phase = partial_grouping(layout, context)
-        for batch in sized_batches(batches):
+        phase = PartialGrouping(layout, context, self.costs)
+        for batch in sized_batches(batches, self.costs):
             context.check_cancelled()
             with context.metrics.timed("compute_seconds"):
                 rows = evaluate_rows(self.keys, self.aggregates, batch)
@@ -66,12 +65,3 @@ class PartialAggregate(Operator):
         keys = ", ".join(named_text(key) for key in self.keys)
         calls = ", ".join(call_text(call) for call in self.aggregates)
         return f"Aggregate: mode=partial, keys=[{keys}], aggregates=[{calls}]"
-
-
-def partial_grouping(layout: StateLayout, context: TaskContext) -> PartialGrouping:
-    """With the settings for where the rows go next.
-
-    Rows that the table does not make fewer are merged before a real exchange, which takes 50 ns a row at most, if that
-    makes them fewer; looking them all up in the table would take 200.
-    """
-    return PartialGrouping(layout, context, SKIP_RATIO, combine_rows=0 if layout.in_process else EXCHANGE_COMBINE_ROWS)

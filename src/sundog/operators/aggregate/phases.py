@@ -23,6 +23,7 @@ from sundog.operators.aggregate.final_operator import BestGroups, FinalAggregate
 from sundog.operators.aggregate.hash_partition import HashPartition
 from sundog.operators.aggregate.partial_operator import PartialAggregate
 from sundog.operators.base import Operator, Partitioner
+from sundog.operators.costs import GroupingCosts
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ def aggregate_phases(
     keys: tuple[NamedExpr, ...],
     aggregates: tuple[AggregateCall, ...],
     partitions: int,
+    costs: GroupingCosts,
     *,
     in_process: bool,
     shares: int = 1,
@@ -53,15 +55,15 @@ def aggregate_phases(
     last = partitions if keys else 1
     values = distinct_values(aggregates)
     if not values:
-        partial = PartialAggregate(keys, aggregates, in_process or shares > 1, shares)
-        final = FinalAggregate(keys, aggregates, partial.in_process, hidden, best, parts)
+        partial = PartialAggregate(keys, aggregates, costs, in_process or shares > 1, shares)
+        final = FinalAggregate(keys, aggregates, costs, partial.in_process, hidden, best, parts)
         return (Phase(partial, _exchange(partial, last)), Phase(final, None))
-    middle = DistinctAggregate(keys, values, aggregates, in_process, parts)
-    partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, in_process or shares > 1, shares)
-    final = FinalAggregate(keys, middle.outer_aggregates, in_process, hidden, best)
+    middle = DistinctAggregate(keys, values, aggregates, costs, in_process, parts)
+    partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, costs, in_process or shares > 1, shares)
+    final = FinalAggregate(keys, middle.outer_aggregates, costs, in_process, hidden, best)
     return (
         Phase(partial, _exchange(partial, partitions)),
-        Phase(middle, HashPartition(middle.layout, last)),
+        Phase(middle, HashPartition(middle.layout, last, costs)),
         Phase(final, None),
     )
 
@@ -72,7 +74,7 @@ def grouped_by(keys: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...
 
 
 def _exchange(partial: PartialAggregate, partitions: int) -> Partitioner | None:
-    return HashPartition(partial.layout, partitions) if partial.shares == 1 else None
+    return HashPartition(partial.layout, partitions, partial.costs) if partial.shares == 1 else None
 
 
 def distinct_values(aggregates: tuple[AggregateCall, ...]) -> tuple[NamedExpr, ...]:

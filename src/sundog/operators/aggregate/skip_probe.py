@@ -4,7 +4,7 @@ Grouping before the exchange pays where it makes the rows fewer: each row that f
 the second phase, each row that founds one is lost time. Which of the two it is depends on the data alone, so it is
 measured: the share of new groups among the rows of a window. The first window says little, since every table is empty
 at first (100 000 keys look like a million then), unless nearly all of its rows are new. After any later window a share
-above `skip_ratio` ends grouping for a while; the while doubles each time, so that data which never reduces is hardly
+above `max_new_share` ends grouping for a while; the while doubles each time, so that data which never reduces is hardly
 looked at, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
 
 Tasks that run in one process tell each other: where grouping did not pay for one of them, the next ones look at an
@@ -15,10 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-PROBE_ROWS = 1 << 16
-FIRST_PAUSE_ROWS = 1 << 20
-HOPELESS_RATIO = 0.9
-CHEAP_SKIP_RATIO = 0.8
+from sundog.operators.costs import GroupingCosts
+
 _DOES_NOT_REDUCE = "grouping before the exchange does not reduce"
 
 
@@ -26,18 +24,18 @@ _DOES_NOT_REDUCE = "grouping before the exchange does not reduce"
 class SkipProbe:
     """`hints` are shared by the tasks of a stage that run in this process."""
 
-    skip_ratio: float
+    costs: GroupingCosts
     hints: set[str] = field(default_factory=set)
     _left: int = 0
-    _pause: int = field(default_factory=lambda: FIRST_PAUSE_ROWS)
     _rows: int = 0
     _new: int = 0
     _windows: int = 0
 
     def __post_init__(self) -> None:
-        self.window = PROBE_ROWS
+        self._pause = self.costs.first_skip_rows
+        self.window = self.costs.skip_probe_rows
         if _DOES_NOT_REDUCE in self.hints:
-            self.window, self._windows = max(PROBE_ROWS // 8, 1), 1
+            self.window, self._windows = max(self.window // 8, 1), 1
 
     @property
     def skipping(self) -> bool:
@@ -60,14 +58,14 @@ class SkipProbe:
         self._new += new
         if self._rows < self.window:
             return
-        self.window = PROBE_ROWS
+        self.window = self.costs.skip_probe_rows
         share = self._new / self._rows
         self._rows = self._new = 0
         self._windows += 1
-        limit = max(self.skip_ratio, CHEAP_SKIP_RATIO) if cheap else self.skip_ratio
-        if share > (HOPELESS_RATIO if self._windows == 1 else limit):
+        limit = self.costs.max_new_share_direct if cheap else self.costs.max_new_share
+        if share > (self.costs.max_new_share_at_first if self._windows == 1 else limit):
             self._left = self._pause
             self._pause *= 2
             self.hints.add(_DOES_NOT_REDUCE)
         elif self._windows > 1:
-            self._pause = FIRST_PAUSE_ROWS
+            self._pause = self.costs.first_skip_rows

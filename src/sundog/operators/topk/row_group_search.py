@@ -16,6 +16,7 @@ from sundog.expr.evaluation.where import where_mask
 from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.ordering import SortKey, select_k
 from sundog.metrics import Metrics
+from sundog.operators.costs import TopKCosts
 from sundog.operators.scan.scan import column_schema, to_batch
 from sundog.operators.topk.topk import BestRows
 from sundog.parquet.decode.reader import PIECE_BYTES, FileReader
@@ -75,8 +76,8 @@ class TopKSpec:
         computed = [(name, key.expr.dtype) for name, key in keys if name not in self.carried]
         return pa.schema([*column_schema(self.reading, self.carried), *computed, *POSITION])
 
-    def best_rows(self, live: LiveThreshold) -> BestRows:
-        return BestRows(self.schema, self.order, self.key_columns, self.k, live, POSITION.names)
+    def best_rows(self, live: LiveThreshold, costs: TopKCosts) -> BestRows:
+        return BestRows(self.schema, self.order, self.key_columns, self.k, live, costs, POSITION.names)
 
     def search(
         self, reader: FileReader, candidate: Candidate, live: LiveThreshold, metrics: Metrics

@@ -15,7 +15,7 @@ best of each part in the parts' order, it gives what one operator over everythin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,7 @@ from sundog.expr.ordering import SortKey, select_k
 from sundog.expr.printing import render_order
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
-
-_COMPACT_ALWAYS = 4096  # up to so many rows, merging what waits costs less than the rows that a late threshold lets in
+from sundog.operators.costs import TopKCosts
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class TopKOperator(Operator):
     order: tuple[SortKey, ...]
     limit: int
     offset: int = 0
+    costs: TopKCosts = field(kw_only=True)
 
     @property
     def schema(self) -> pa.Schema:
@@ -49,7 +49,7 @@ class TopKOperator(Operator):
             (name, key.expr) for name, key in zip(names, self.order, strict=True) if name not in self.schema.names
         ]
         held = pa.schema([*self.schema, *((name, expr.dtype) for name, expr in computed)])
-        best = BestRows(held, self.order, names, self.limit + self.offset, LiveThreshold(self.order))
+        best = BestRows(held, self.order, names, self.limit + self.offset, LiveThreshold(self.order), self.costs)
         for batch in batches:
             context.check_cancelled()
             if batch.num_rows:
@@ -80,6 +80,7 @@ class BestRows:
         key_columns: Sequence[str],
         k: int,
         live: LiveThreshold,
+        costs: TopKCosts,
         position: Sequence[str] = (),
     ) -> None:
         self.filter = live
@@ -88,6 +89,7 @@ class BestRows:
         self._position = tuple(position)
         self._full_order = (*order, *(SortKey(Column(name, schema.field(name).type)) for name in position))
         self._k = k
+        self._costs = costs
         self._kept = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
@@ -110,7 +112,7 @@ class BestRows:
         self._pending.append(rows)
         self._pending_rows += rows.num_rows
         filling = self._kept.num_rows < self._k
-        if self._k <= _COMPACT_ALWAYS or self._pending_rows >= self._k // 2 or filling:
+        if self._k <= self._costs.topk_eager_rows or self._pending_rows >= self._k // 2 or filling:
             self._compact()
 
     def finish(self) -> pa.RecordBatch:

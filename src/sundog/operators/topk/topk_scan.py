@@ -35,14 +35,13 @@ import pyarrow as pa
 from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import TopKCosts
 from sundog.operators.scan.scan import open_slice
 from sundog.operators.topk.row_group_search import TopKSpec
 from sundog.operators.topk.topk_plan import TopKPlan
 from sundog.parquet.decode.reader import FileReader, OpenFiles
 from sundog.parquet.prune.access_plan import FileSlice
 from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner
-
-_ROUND_GROWTH = 4
 
 
 class TopKSearch:
@@ -52,11 +51,12 @@ class TopKSearch:
     search.next_round(n): for batch in run(tasks): search.add(batch)`; then `winners()`.
     """
 
-    def __init__(self, plan: TopKPlan) -> None:
+    def __init__(self, plan: TopKPlan, costs: TopKCosts) -> None:
         self.plan = plan
+        self._costs = costs
         self.filter = LiveThreshold(plan.spec.order)
         self.metrics = Metrics()
-        self._best = plan.spec.best_rows(self.filter)
+        self._best = plan.spec.best_rows(self.filter, costs)
         self._lock = Lock()
         self._round_size = 1
         self._touched: set[int] = set()
@@ -91,13 +91,13 @@ class TopKSearch:
     def next_round(self, tasks: int) -> list[TopKTask]:
         """The next tasks, with the threshold as it is now; empty when no row group is left that can win.
 
-        The first round is one row group for each task, and each further round four times as many: while the threshold
+        The first round is one row group for each task, and each further round some times as many: while the threshold
         is loose little is read in vain, and when everything has to be read there are few rounds. If the threshold rules
-        nothing out after the first, the next is four times larger again. A row group that no threshold can ever rule
+        nothing out after the first, the next grows twice. A row group that no threshold can ever rule
         out does not count: waiting would not spare it.
         """
         if self._threshold_prunes_nothing():
-            self._round_size *= _ROUND_GROWTH
+            self._round_size *= self._costs.topk_round_growth
         taken: list[Candidate] = []
         prunable = 0
         while prunable < tasks * self._round_size and (candidate := self._next()) is not None:
@@ -105,11 +105,11 @@ class TopKSearch:
             prunable += candidate.best is not None and not candidate.must_read
         if not taken:
             return []
-        self._round_size *= _ROUND_GROWTH
+        self._round_size *= self._costs.topk_round_growth
         self.metrics.add("topk_rounds")
         threshold = self.filter.snapshot()
         shares = [tuple(taken[start::tasks]) for start in range(min(tasks, len(taken)))]
-        return [TopKTask(self.plan.spec, self._slices(share), share, threshold) for share in shares]
+        return [TopKTask(self.plan.spec, self._slices(share), share, threshold, self._costs) for share in shares]
 
     def _threshold_prunes_nothing(self) -> bool:
         """Whether there is one after a first round, and it would not even spare the worst row group of the queue."""
@@ -158,6 +158,7 @@ class TopKTask:
     files: tuple[tuple[int, FileSlice], ...]
     candidates: tuple[Candidate, ...]
     threshold: Threshold
+    costs: TopKCosts
 
     @property
     def schema(self) -> pa.Schema:
@@ -166,7 +167,7 @@ class TopKTask:
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         live = LiveThreshold(self.spec.order)
         live.tighten(self.threshold)
-        best = self.spec.best_rows(live)
+        best = self.spec.best_rows(live, self.costs)
         pruner = RowGroupPruner(live, context.metrics)
         files = dict(self.files)
         with OpenFiles(lambda number: open_slice(self.spec.reading, files[number], context)) as readers:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
+from sundog.operators.costs import WindowCosts
 from sundog.operators.window.frames.frame_need import FrameNeed, Need, needs_of
 from sundog.operators.window.key_partition import KeyPartition
 from sundog.operators.window.ranges.carry import Carry, SummarizeRange
@@ -31,10 +32,6 @@ from sundog.operators.window.ranges.cuts import KeySample, SampleKeys, cut_range
 from sundog.operators.window.ranges.halo import HaloDrop, RangeRepartition, halo_columns_of, reduction_of
 from sundog.operators.window.ranges.own_reads import KeepRange, RangeReads
 from sundog.operators.window.window_operator import SortRange, WindowOperator
-
-# Merging halo rows of one key takes columns in every row. It pays if the halo is large and keys repeat within a batch.
-REDUCE_ABOVE = 0.1
-REDUCE_REPEATED = 2.0
 
 
 @dataclass(frozen=True)
@@ -45,21 +42,26 @@ class WindowSteps:
     calls: tuple[WindowCall, ...]
     partition_by: tuple[Expr, ...]
     order_by: tuple[SortKey, ...]
+    costs: WindowCosts
 
     @cached_property
     def need(self) -> Need:
         return needs_of(self.calls)
 
     def sample(self) -> SampleKeys:
-        return SampleKeys(self.order_by)
+        return SampleKeys(self.order_by, self.costs)
 
     def repartition(self, sample: KeySample, ranges: int) -> RangeRepartition:
-        """Cuts of equal depth. One range where the calls cannot do with more."""
+        """Cuts of equal depth. One range where the calls cannot do with more.
+
+        Merging halo rows of one key takes columns in every row: it pays if the halo is large and keys repeat.
+        """
         reach = self.need.reach
         count = 1 if self.need.kind is FrameNeed.ONE_RANGE else ranges
         cut = cut_ranges(sample, self.order_by, reach, count)
         reduction = reduction_of(self.calls, self.order_by)
-        if sample.repetition < REDUCE_REPEATED or estimated_halo(sample, cut) <= REDUCE_ABOVE:
+        repeats = sample.repetition >= self.costs.min_reduced_repetition
+        if not repeats or estimated_halo(sample, cut) <= self.costs.min_reduced_halo:
             reduction = None
         columns = halo_columns_of(self.calls, self.order_by)
         return RangeRepartition(self.input_schema, cut, columns, self.need.order_sensitive, reduction)

@@ -55,9 +55,10 @@ def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None =
         plan.keys,
         plan.aggregates,
         group_partitions(plan.keys, plan.aggregates, size, site),
+        site.costs,
         in_process=site.on_threads,
         shares=strategy.shares,
-        parts=waiting_parts(strategy.shares, size),
+        parts=waiting_parts(strategy.shares, size, site),
         hidden=plan.hidden,
         best=best,
     )
@@ -136,7 +137,7 @@ def _probe(planner: Planner, child: LogicalPlan, keys: tuple[NamedExpr, ...]) ->
     rows = some_rows(planner, child, set().union(*(columns_of(key.expr) for key in keys)))
     if rows is None:
         return None
-    batches: Rows | None = yield from planner.step(rows.then(ProbeKeys(keys)), is_probe=True)
+    batches: Rows | None = yield from planner.step(rows.then(ProbeKeys(keys, planner.driver_site.costs)), is_probe=True)
     found: list[dict[str, Any]] = [row for batch in batches or [] for row in batch.to_pylist()]
     return found[0] if found else None
 

@@ -11,7 +11,6 @@ from sundog.columns.key_layout import KeyLayout
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.grouping.buckets import grouped_bytes
 from sundog.operators.aggregate.grouping.pending import MERGE_COPIES
-from sundog.operators.aggregate.grouping.state_merger import MERGED_AT_ONCE, MERGED_BYTES
 from sundog.operators.aggregate.grouping.states import StateLayout
 from sundog.operators.aggregate.hash_partition import MOST_TARGETS
 from sundog.operators.aggregate.phases import grouped_by
@@ -63,7 +62,7 @@ def group_partitions(
         return partitions
     if site.on_threads:
         words = KeyLayout.of([key.expr.dtype for key in keys]).value_words
-        rounds = grouped_bytes(size.rows, words) // MERGED_BYTES // site.slots + 1
+        rounds = grouped_bytes(size.rows, words) // site.costs.merge_part_bytes // site.slots + 1
         return max(partitions, min(MOST_TARGETS, rounds * site.slots))
     row_bytes = state_layout(grouped_by(keys, aggregates), aggregates).row_bytes
     needed = MERGE_COPIES * (row_bytes * size.rows + size.column_bytes) / site.task_memory_bytes
@@ -76,9 +75,12 @@ def state_layout(grouped: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall
     return StateLayout.of(grouped, tuple(call for call in aggregates if not call.distinct), in_process=True)
 
 
-def waiting_parts(shares: int, size: Size | None) -> int:
-    """Parts in which a share of the keys waits, so that each is merged at once; an exchange has partitions instead."""
-    return 1 if shares == 1 or size is None else size.rows // shares // MERGED_AT_ONCE + 1
+def waiting_parts(shares: int, size: Size | None, site: Site) -> int:
+    """Parts in which a share of the keys waits, so that each is merged at once; an exchange has partitions instead.
+
+    Of three quarters of what is merged at once, since parts are not all of one size.
+    """
+    return 1 if shares == 1 or size is None else size.rows // shares // (3 * site.costs.merge_part_rows // 4 or 1) + 1
 
 
 def fewest_ranges(size: Size | None, site: Site) -> int:

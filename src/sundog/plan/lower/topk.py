@@ -66,12 +66,12 @@ def lower_topk(planner: Planner, plan: TopK) -> Steps[Pipeline]:
     if isinstance(plan.child, Scan):
         return (yield from _search(planner, plan, plan.child))
     if isinstance(plan.child, Aggregate) and _orders_by_results(plan, plan.child):
-        best = BestGroups(plan.order, plan.limit + plan.offset)
+        best = BestGroups(plan.order, plan.limit + plan.offset, planner.site.costs)
         rows = yield from lower_aggregate(planner, plan.child, best)
     else:
         rows = yield from planner.lower(plan.child)
-    best_rows = TopKOperator(plan.schema, plan.order, plan.limit + plan.offset)
-    final = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset)
+    best_rows = TopKOperator(plan.schema, plan.order, plan.limit + plan.offset, costs=planner.site.costs)
+    final = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset, costs=planner.driver_site.costs)
     return planner.graph.gather(rows.then(best_rows), "TopK").then(final)
 
 
@@ -83,8 +83,8 @@ def _orders_by_results(plan: TopK, aggregate: Aggregate) -> bool:
 
 def _search(planner: Planner, plan: TopK, scan: Scan) -> Steps[Pipeline]:
     topk = planner.facts.search(plan, scan)
-    search = TopKSearch(topk)
-    spec = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset)
+    search = TopKSearch(topk, planner.site.costs)
+    spec = TopKOperator(plan.schema, plan.order, plan.limit, plan.offset, costs=planner.site.costs)
     reads: tuple[Described, ...] = (spec, TableScan(scan, planner.dynamic_pruning, plan.checks))
     stages = yield from _rounds(planner, search, reads)
     sort_columns = {key.expr.name for key in plan.order if isinstance(key.expr, Column)}

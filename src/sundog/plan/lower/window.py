@@ -94,7 +94,7 @@ class RangesToCome(Partitioner):
 
 
 def lower_window(planner: Planner, plan: Window) -> Steps[Pipeline]:
-    steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by)
+    steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by, planner.site.costs)
     if plan.partition_by:
         return (yield from _by_key(planner, plan, steps))
     if not plan.order_by:
@@ -303,7 +303,7 @@ def _range_scans(planner: Planner, plan: Window, steps: WindowSteps) -> _RangeSc
         (window_ranges(size, site), _BY_STATISTICS, site.costs.max_clustered_reads),
         (fewest_ranges(size, site), _BY_SAMPLE, site.costs.max_scattered_reads),
     ):
-        scans = plan_range_scans(access, key, steps.need.reach, ranges, site.costs.max_clustered_reads)
+        scans = plan_range_scans(access, key, steps.need.reach, ranges, site.costs.max_clustered_reads, site.costs)
         if scans is None or scans.extremes.overflows(steps.need.reach, key):
             return None
         scans = replace(scans, reads=replace(scans.reads, key=plan.order_by[0]))

@@ -24,12 +24,10 @@ from sundog.columns.vectors import NO_MASK, Blocks, Ints, Vector, empty_values, 
 from sundog.functions.grouped import Accumulator, Groups, one_group
 from sundog.kernels.groups.partition import scatter, scatter_coded, scatter_pair, scatter_rows
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
+from sundog.operators.costs import GroupingCosts
 from sundog.types import is_text
 
-_BUCKET_BYTES = 1 << 19
 _MOST_BUCKETS = 64
-_ONE_BUCKET = 2  # times its size, if no row need be moved then
-_SAMPLED_ROWS, _SAMPLED_OF = 1 << 13, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +58,7 @@ class Grouped:
         return [accumulator.evaluate() for accumulator in self.accumulators]
 
 
-def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> Grouped:
+def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk], costs: GroupingCosts) -> Grouped:
     """Merge partial groups from anywhere. `chunks` may be empty; without keys there is one group all the same."""
     length = sum(chunk.length for chunk in chunks)
     if not layout.keys:
@@ -69,7 +67,7 @@ def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk]) -> Grouped:
         none = Groups(np.zeros(0, np.int32), 0)
         return Grouped(layout, _merged(layout, _concat_states(layout, chunks), none), 0)
     encoder = KeyEncoder.over(layout.key_layout, [chunk.keys for chunk in chunks])
-    buckets = _buckets(encoder, chunks, length)
+    buckets = _buckets(encoder, chunks, length, costs)
     if buckets == 1:
         rows, starts = _joined(_encoded(encoder, chunks)), np.array([0, length], np.int64)
         states = _concat_states(layout, chunks)
@@ -115,18 +113,18 @@ def grouped_bytes(rows: int, words: int) -> int:
     return rows * (8 * words + 24)
 
 
-def _buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], length: int) -> int:
+def _buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], length: int, costs: GroupingCosts) -> int:
     """A power of two of buckets that fit the cache; one where the groups seem to fit it as they are.
 
     100 million rows of a million groups, in 64 partitions: 2.2 s in buckets, 1.6 to 1.9 s in one.
     """
     words = encoder.layout.value_words + encoder.null_words
-    wanted = grouped_bytes(length, words) // _BUCKET_BYTES
+    wanted = grouped_bytes(length, words) // costs.bucket_bytes
     if wanted <= 1:
         return 1
-    if length >= _SAMPLED_OF * _SAMPLED_ROWS:
-        groups = _estimated_groups(encoder, chunks, length // _SAMPLED_ROWS)
-        if grouped_bytes(groups, words) <= _ONE_BUCKET * _BUCKET_BYTES:
+    if length >= costs.rows_per_sampled_row * costs.group_sample_rows:
+        groups = _estimated_groups(encoder, chunks, length // costs.group_sample_rows)
+        if grouped_bytes(groups, words) <= costs.unscattered_buckets * costs.bucket_bytes:
             return 1
     return min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
 

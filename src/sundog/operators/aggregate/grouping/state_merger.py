@@ -17,10 +17,8 @@ from sundog.operators.aggregate.grouping.pending import Pending
 from sundog.operators.aggregate.grouping.spill import SpillFiles
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import GroupingCosts
 
-_PART_ROWS = 1 << 21
-MERGED_AT_ONCE = 3 * _PART_ROWS // 4  # rows of a partition that is merged in one part, though it is not an even one
-MERGED_BYTES = 48 << 20  # the same in `grouped_bytes`: more cannot be cut into buckets of cache size
 _MOST_PARTS = 64
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
 
@@ -29,10 +27,17 @@ class StateMerger:
     """Takes in partial groups and gives them back merged, a part of the keys at a time."""
 
     def __init__(
-        self, layout: StateLayout, context: TaskContext, parts: int = 1, level: int = SPILL_LEVEL, name: str = "spill"
+        self,
+        layout: StateLayout,
+        context: TaskContext,
+        costs: GroupingCosts,
+        parts: int = 1,
+        level: int = SPILL_LEVEL,
+        name: str = "spill",
     ) -> None:
         self._layout = layout
         self._context = context
+        self._costs = costs
         self._level = level
         self._name = name
         self._parts = [Pending(context) for _ in range(parts if layout.keys else 1)]
@@ -53,7 +58,7 @@ class StateMerger:
             return
         self._spill()
         for cut in self._spilled.finish_writing():
-            merger = StateMerger(self._layout, self._context, 1, self._level + 1, f"{self._name}-{cut}")
+            merger = StateMerger(self._layout, self._context, self._costs, 1, self._level + 1, f"{self._name}-{cut}")
             for chunk in self._spilled.read(cut):
                 merger.take_in(chunk)
             yield from merger.finish()
@@ -67,7 +72,7 @@ class StateMerger:
 
     def _merged(self) -> Iterator[Grouped]:
         for part in self._parts:
-            yield from merge_in_parts(self._layout, part.drain(), self._context)
+            yield from merge_in_parts(self._layout, part.drain(), self._context, self._costs)
 
     @property
     def _waiting_bytes(self) -> int:
@@ -89,13 +94,15 @@ class StateMerger:
             self._spilled.write(part.drain())
 
 
-def merge_in_parts(layout: StateLayout, chunks: list[Chunk], context: TaskContext) -> Iterator[Grouped]:
+def merge_in_parts(
+    layout: StateLayout, chunks: list[Chunk], context: TaskContext, costs: GroupingCosts
+) -> Iterator[Grouped]:
     """Merge any number of partial groups, so many of the keys at a time that buckets of them fit the caches."""
-    parts = min(_MOST_PARTS, sum(chunk.length for chunk in chunks) // _PART_ROWS + 1)
+    parts = min(_MOST_PARTS, sum(chunk.length for chunk in chunks) // costs.merge_part_rows + 1)
     if parts == 1 or not layout.keys:
-        yield merge_chunks(layout, chunks)
+        yield merge_chunks(layout, chunks, costs)
         return
     pieces = spread_chunks(layout, chunks, PART_LEVEL, parts)
     while pieces:
         context.check_cancelled()
-        yield merge_chunks(layout, [pieces.pop()[1]])
+        yield merge_chunks(layout, [pieces.pop()[1]], costs)

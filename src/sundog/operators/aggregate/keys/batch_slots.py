@@ -19,7 +19,7 @@ import pyarrow as pa
 from sundog.columns.vectors import NO_MASK, Vector
 from sundog.kernels.groups.direct_groups import add_slots, groups_by_slot, last_rows, range_of
 
-MOST_SLOTS = 1 << 18
+MAX_SLOTS = 1 << 30  # the number of a slot is an int32
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +56,9 @@ class DirectGroups:
         return ids
 
 
-def direct_groups(keys: Sequence[Vector], length: int) -> DirectGroups | None:
+def direct_groups(keys: Sequence[Vector], length: int, max_slots: int) -> DirectGroups | None:
     """The groups of the rows, or None where there are too many possible keys."""
-    limit = min(2 * length, MOST_SLOTS)
+    limit = min(2 * length, max_slots, MAX_SLOTS)
     found: list[_Numbers] = []
     slots = 1
     for key in keys:

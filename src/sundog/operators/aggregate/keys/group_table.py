@@ -16,15 +16,15 @@ from sundog.columns.key_table import Ids, KeyTable
 from sundog.columns.vectors import Vector
 from sundog.operators.aggregate.keys.batch_slots import direct_groups
 from sundog.operators.aggregate.keys.lasting_slots import KnownRows, LastingSlots
-
-_FEW_OF = 4  # rows with keys that have not been seen are few if they are at most one in so many
+from sundog.operators.costs import KeyTableCosts
 
 
 class GroupTable(KeyTable):
     """Numbers groups 0, 1, 2, ... batch by batch."""
 
-    def __init__(self, layout: KeyLayout) -> None:
-        self._known = LastingSlots(layout.dtypes)  # before all is cleared
+    def __init__(self, layout: KeyLayout, costs: KeyTableCosts) -> None:
+        self._costs = costs
+        self._known = LastingSlots(layout.dtypes, costs)  # before all is cleared
         super().__init__(layout)
 
     def clear(self) -> None:
@@ -37,8 +37,9 @@ class GroupTable(KeyTable):
         known = self._known.rows_of(keys, length)
         if known is None:
             return self._find(keys, length)
-        ids, missing = known.groups(length // _FEW_OF)
-        if missing > length // _FEW_OF:
+        few = length // self._costs.direct_rows_per_new_key
+        ids, missing = known.groups(few)
+        if missing > few:
             return self._find(keys, length, known)
         if missing:
             rows = np.flatnonzero(ids < 0)
@@ -48,7 +49,7 @@ class GroupTable(KeyTable):
         return ids
 
     def _find(self, keys: Sequence[Vector], length: int, known: KnownRows | None = None) -> Ids:
-        direct = direct_groups(keys, length)
+        direct = direct_groups(keys, length, self._costs.direct_slots)
         self.cheap = direct is not None
         if direct is None:
             return self.look_up(keys, length)

@@ -26,28 +26,27 @@ from sundog.columns.key_layout import KeyLayout
 from sundog.columns.key_table import Ids, KeyTable
 from sundog.columns.vectors import NO_MASK, Bytes, Vector
 from sundog.kernels.groups.direct_groups import add_coded_slots, add_slots, known_values, range_of
-from sundog.operators.aggregate.keys.batch_slots import MOST_SLOTS, is_whole_number
+from sundog.operators.aggregate.keys.batch_slots import MAX_SLOTS, is_whole_number
+from sundog.operators.costs import KeyTableCosts
 from sundog.types import is_text
 
-_MOST_ENTRIES = 1 << 12
-_FEW_OF = 8  # entries of a dictionary are few if they are at most one for so many rows
-_FIRST_ROOM = 1 << 6
+_FIRST_CAPACITY = 1 << 6
 _LEAST = -(1 << 63)
 
 
 @dataclass(frozen=True, eq=False)
 class _Numbered:
-    """A key's numbers: `entries[value]`, or value - `low` where there are no entries; the last of `room` for NULL."""
+    """A key's numbers: `entries[value]`, or value - `low` without entries. The last of `capacity` is for NULL."""
 
     values: npt.NDArray[Any]
     valid: Bytes
     low: int
-    room: int
+    capacity: int
     entries: Ids | None = None
 
     def add_to(self, slots: npt.NDArray[np.int32], stride: int) -> None:
         if self.entries is None:
-            add_slots(self.values, self.valid, self.low, stride, self.room - 1, slots)
+            add_slots(self.values, self.valid, self.low, stride, self.capacity - 1, slots)
         else:
             add_coded_slots(self.values, self.valid, self.entries, stride, slots)
 
@@ -77,8 +76,11 @@ class KnownRows:
 class LastingSlots:
     """What is known of the keys of all batches."""
 
-    def __init__(self, dtypes: Sequence[pa.DataType]) -> None:
-        self._numberings = [_Strings(dtype) if is_text(dtype) else _Integers() for dtype in dtypes]
+    def __init__(self, dtypes: Sequence[pa.DataType], costs: KeyTableCosts) -> None:
+        self._max_slots = min(costs.direct_slots, MAX_SLOTS)
+        self._numberings = [
+            _Strings(dtype, costs) if is_text(dtype) else _Integers(self._max_slots) for dtype in dtypes
+        ]
         self._numbered_by: list[tuple[int, int]] = []
         self._table = np.empty(0, np.int32)
         self._are_few = True
@@ -98,10 +100,10 @@ class LastingSlots:
                 self._are_few = numbering.are_few
                 return None
             numbered.append(numbers)
-        numbered_by = [(key.low, key.room) for key in numbered]
+        numbered_by = [(key.low, key.capacity) for key in numbered]
         if numbered_by != self._numbered_by:
-            slots = prod(key.room for key in numbered)
-            self._are_few = slots <= MOST_SLOTS
+            slots = prod(key.capacity for key in numbered)
+            self._are_few = slots <= self._max_slots
             if not self._are_few:
                 return None
             self._numbered_by, self._table = numbered_by, np.full(slots + (len(keys) > 1), -1, np.int32)
@@ -114,47 +116,49 @@ def _joined(keys: Sequence[_Numbered], length: int) -> _Numbered:
     stride = 1
     for key in keys:
         key.add_to(places, stride)
-        stride *= key.room
+        stride *= key.capacity
     return _Numbered(places, NO_MASK, 0, stride + 1)
 
 
 class _Integers:
     """Integers from `low` on."""
 
-    def __init__(self) -> None:
-        self._low, self._room = 0, 0
+    def __init__(self, max_slots: int) -> None:
+        self._max_slots = max_slots
+        self._low, self._capacity = 0, 0
         self.are_few = True
 
     def of(self, key: Vector) -> _Numbered | None:
         if not is_whole_number(key):
             return None
         low, high = map(int, range_of(key.values, key.mask))
-        if high >= low and not self._low <= low <= high < self._low + self._room - 1:
-            if self._room:
-                low, high = min(low, self._low), max(high, self._low + self._room - 2)
+        if high >= low and not self._low <= low <= high < self._low + self._capacity - 1:
+            if self._capacity:
+                low, high = min(low, self._low), max(high, self._low + self._capacity - 2)
             spare = (high - low) // 8  # on both sides, since the next batch may bring a little more
-            self._low, self._room = max(low - spare, _LEAST), high - low + 2 + 2 * spare
-            self.are_few = self._room <= MOST_SLOTS
-        return _Numbered(key.values, key.mask, self._low, self._room) if self._room and self.are_few else None
+            self._low, self._capacity = max(low - spare, _LEAST), high - low + 2 + 2 * spare
+            self.are_few = self._capacity <= self._max_slots
+        return _Numbered(key.values, key.mask, self._low, self._capacity) if self._capacity and self.are_few else None
 
 
 class _Strings:
     """Strings of dictionaries, numbered as they come."""
 
-    def __init__(self, dtype: pa.DataType) -> None:
+    def __init__(self, dtype: pa.DataType, costs: KeyTableCosts) -> None:
+        self._costs = costs
         self._table = KeyTable(KeyLayout.of([dtype]))
-        self._room = _FIRST_ROOM
+        self._capacity = _FIRST_CAPACITY
         self._last: tuple[Vector, Ids] | None = None
         self.are_few = True
 
     def of(self, key: Vector) -> _Numbered | None:
-        if key.coded is None or key.coded.entries.length * _FEW_OF > key.length:
+        if key.coded is None or key.coded.entries.length * self._costs.direct_rows_per_string > key.length:
             return None
         entries = key.coded.entries
         if self._last is None or self._last[0] is not entries:
             self._last = entries, self._table.look_up([entries], entries.length)
-            while self._table.count >= self._room:
-                self._room *= 2
-            self.are_few = self._table.count <= _MOST_ENTRIES
-        numbers = np.append(self._last[1], np.int32(self._room - 1))
-        return _Numbered(key.coded.codes, key.mask, 0, self._room, numbers) if self.are_few else None
+            while self._table.count >= self._capacity:
+                self._capacity *= 2
+            self.are_few = self._table.count <= self._costs.direct_strings
+        numbers = np.append(self._last[1], np.int32(self._capacity - 1))
+        return _Numbered(key.coded.codes, key.mask, 0, self._capacity, numbers) if self.are_few else None

@@ -28,14 +28,13 @@ from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, array_of_ranks, float_rank, rank_at, rank_float
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import WindowCosts
 from sundog.operators.window.frames.order_key import RangeKey, reach_overflows
 from sundog.operators.window.frames.range_columns import RangeColumns
 from sundog.operators.window.frames.sorted_rows import changes_of
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 
 Longs = npt.NDArray[np.int64]
-SAMPLE_ROWS = 4096
-_PROBED_ROWS = 1 << 15
 _SAMPLED, _LEAST, _GREATEST, _PROBED, _DISTINCT = range(5)
 
 
@@ -153,7 +152,7 @@ class SampleKeys(Operator):
     """A few thousand of a task's order keys, and its extremes. Thins out as it goes: its size does not grow."""
 
     order_by: tuple[SortKey, ...]
-    limit: int = SAMPLE_ROWS
+    costs: WindowCosts
 
     @property
     def schema(self) -> pa.Schema:
@@ -162,7 +161,7 @@ class SampleKeys(Operator):
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         random = np.random.default_rng(context.partition)
         sample = pa.table([pa.array([], key.expr.dtype) for key in self.order_by], names=self.schema.names[2:])
-        stride = 1
+        stride, limit = 1, self.costs.sample_rows_per_task
         extremes = PartitionExtremes()
         probe = 0, 0
         for batch in batches:
@@ -171,15 +170,15 @@ class SampleKeys(Operator):
             columns = RangeColumns(pa.Table.from_batches([batch]))
             arrays = [columns.values(key.expr) for key in self.order_by]
             if not probe[0]:
-                few = arrays[0].slice(0, _PROBED_ROWS)
+                few = arrays[0].slice(0, self.costs.repetition_probe_rows)
                 probe = len(few), pc.count_distinct(few, mode="all").as_py()
             extremes = PartitionExtremes.merge([extremes, extremes_of(arrays[0])])
-            while batch.num_rows > stride * self.limit:
+            while batch.num_rows > stride * limit:
                 stride, sample = stride * 2, _thinned(sample, random)
             picked = pa.array(_one_of_each(batch.num_rows, stride, random))
             chosen = pa.table([array.take(picked) for array in arrays], schema=sample.schema)
             sample = pa.concat_tables([sample, chosen])
-            while sample.num_rows > 2 * self.limit:
+            while sample.num_rows > 2 * limit:
                 stride, sample = stride * 2, _thinned(sample, random)
         if sample.num_rows:
             yield self._batch(sample, stride, extremes, probe)

@@ -8,7 +8,7 @@ in few row groups, and the statistics say in which:
     range 1      reads 2, 3, 4         owns keys from 20 on, needs those from 15 on: row group 2 is read twice
 
 Each task then keeps the rows it needs (`KeepRange`), marks those it does not own, and goes on as after an exchange. The
-cost is known before anything is read: the read amplification, rows read over rows. Above `MAX_READ_AMPLIFICATION` an
+cost is known before anything is read: the read amplification, rows read over rows. Above some reads of each row an
 exchange in memory is cheaper; one through Spark's shuffle costs a row as much as decoding it several times, so few
 ranges read for themselves even where the key is not clustered. Where they are cut a sample then says: statistics do not
 know how keys lie in a row group.
@@ -31,14 +31,13 @@ from sundog.expr.ranks import Rank
 from sundog.kernels.windows.routing import keep_needed
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import WindowCosts
 from sundog.operators.window.frames.order_key import INT64_MAX, INT64_MIN, RangeKey
 from sundog.operators.window.frames.range_columns import HALO, RangeColumns, picked_rows
 from sundog.operators.window.ranges.cuts import KeySample, cut_places, cut_ranges
 from sundog.operators.window.ranges.routes import WordRanges
 
 Longs = npt.NDArray[np.int64]
-MAX_READ_AMPLIFICATION = 1.5
-_MOST_UNEVEN = 1.5
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,8 @@ def ranges_from_statistics(
     key: SortKey,
     frames: Sequence[Frame],
     ranges: int,
-    max_amplification: float = MAX_READ_AMPLIFICATION,
+    max_amplification: float,
+    costs: WindowCosts,
 ) -> RangeReads | None:
     """What each of at most `ranges` ranges reads: the most even of the affordable ways, or the cheapest. None: unknown.
 
@@ -137,7 +137,7 @@ def ranges_from_statistics(
     if sample is not None:
         inside = cut_ranges(sample, (key,), frames, ranges)
         candidates += [inside] if isinstance(inside, WordRanges) else []
-        candidates = _even(candidates, sample)
+        candidates = _even(candidates, sample, costs.max_range_imbalance)
     plans = [groups.reads(key, cut) for cut in candidates if cut.count > 1 or ranges == 1]
     affordable = [plan for plan in plans if plan.cost <= max_amplification]
     if not affordable:
@@ -154,10 +154,10 @@ def _aligned_cuts(groups: RowGroupKeys, key: SortKey, frames: Sequence[Frame], r
     return WordRanges.reaching((key,), tuple(begins[cut_places(weights, ranges)].tolist()), False, frames)
 
 
-def _even(candidates: Sequence[WordRanges], sample: KeySample) -> list[WordRanges]:
+def _even(candidates: Sequence[WordRanges], sample: KeySample, max_imbalance: float) -> list[WordRanges]:
     """Those whose largest range is not much larger than that of the best: the others leave the work to one task."""
     sizes = [np.bincount(cut.routes(sample.keys).owners, weights=sample.weights).max() for cut in candidates]
-    return [cut for cut, size in zip(candidates, sizes, strict=True) if size <= _MOST_UNEVEN * min(sizes)]
+    return [cut for cut, size in zip(candidates, sizes, strict=True) if size <= max_imbalance * min(sizes)]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import WindowCosts
 from sundog.operators.scan.scan import ScanTask
 from sundog.operators.window.ranges.cuts import KeySample, PartitionExtremes, cut_ranges
 from sundog.operators.window.ranges.own_reads import RangeReads, RowGroupKeys, ranges_from_statistics
@@ -88,7 +89,12 @@ class RangeScan:
 
 
 def plan_range_scans(
-    access: ParquetAccessPlan, key: SortKey, frames: Sequence[Frame], ranges: int, max_reads: float
+    access: ParquetAccessPlan,
+    key: SortKey,
+    frames: Sequence[Frame],
+    ranges: int,
+    max_reads: float,
+    costs: WindowCosts,
 ) -> RangeScans | None:
     """How `ranges` ranges would read their own rows, whatever it costs; None where statistics cannot tell.
 
@@ -109,7 +115,7 @@ def plan_range_scans(
         nulls += bounds.null_counts[groups].tolist()
         rows += layout.footer.row_counts[groups].tolist()
     counts = np.array(rows, np.int64), np.array(nulls, np.int64)
-    reads = ranges_from_statistics(lows, highs, *counts, key, frames, ranges, max_reads)
+    reads = ranges_from_statistics(lows, highs, *counts, key, frames, ranges, max_reads, costs)
     row_groups = RowGroupKeys.of_ranks(lows, highs, *counts, key)
     if reads is None or row_groups is None:
         return None
