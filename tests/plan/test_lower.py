@@ -24,7 +24,7 @@ from sundog.plan.lower.planner import Planner, Rows, Sites
 from sundog.plan.records import StageRecord
 from sundog.plan.rules.order import optimize
 from sundog.plan.stages import Place, Site, StageGraph
-from sundog.report.explain import analyzed_text
+from sundog.report.explain import analyzed_text, counts_of
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
 from sundog.support import Declined
@@ -365,6 +365,9 @@ Aggregate: mode=final, keys=[]
     )
     assert column_of(found.rows, "count#8") == [ROWS + ROWS * 3 // 10]
     assert column_of(found.rows, "sum#9") == [ROWS // 10 * (3 + 45)]
+    read = [line for line in outline(found.graph) if line.input is not None]
+    counted = [counts_of(line, found.records) for line in read]
+    assert [None if each is None else each[0].rows for each in counted] == [ROWS * 3 // 10, ROWS, None]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from sundog.operators.limit import LimitOperator
-from sundog.plan.stages import Place
+from sundog.plan.stages import Parts, Pipeline, Place
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
 from sundog.runtime.progress import ProgressSink
+from sundog.runtime.spark import _shares_of_time
 from tests.runtime.stages import Stages
 from tests.runtime.toys import SCHEMA, FailAt, Modulo, Numbers, ProcessId, Sum
 
@@ -51,6 +52,23 @@ def numbers(batches: list[pa.RecordBatch]) -> list[int]:
 
 def test_collect_keeps_the_order_of_partitions(stages: Stages) -> None:
     assert numbers(stages.collect(stages.start(SOURCES))) == list(range(100))
+
+
+def test_each_of_several_inputs_has_its_own_counts(stages: Stages) -> None:
+    rows = Pipeline(stages.place, "union", (Parts(tuple(SOURCES[:2]), ()), Parts(tuple(SOURCES[2:]), ())))
+    assert numbers(stages.collect(rows)) == list(range(100))
+    (record,) = stages.runner.records.in_order()
+    assert {number: counts.rows for number, counts in record.inputs.items()} == {0: 50, 1: 50}
+    assert record.operators[0].rows == 100
+
+
+def test_stages_of_one_job_share_its_time_as_their_tasks_clocks_say() -> None:
+    def task(seconds: float, exchange: float = 0.0) -> list[Any]:
+        return [(1, 1, 1, seconds, {}), (0, 0, 0, 0.0, {"exchange_seconds": exchange})]
+
+    assert _shares_of_time({(0, 0): task(2.0), (0, 1): task(1.0, 1.0), (1, 0): task(4.0)}) == {0: 0.5, 1: 0.5}
+    assert _shares_of_time({(0, 0): task(3.0), (1, 0): task(1.0)}) == {0: 0.75, 1: 0.25}
+    assert _shares_of_time({(0, 0): task(0.0), (1, 0): task(0.0)}) == {0: 0.5, 1: 0.5}
 
 
 def test_collect_partitions_keeps_partitions_apart(stages: Stages) -> None:

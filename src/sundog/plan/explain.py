@@ -13,7 +13,7 @@ from sundog.plan.stages import BuildRows, Described, Input, Parts, SparkRows, St
 
 @dataclass(frozen=True)
 class Line:
-    """One step: taken by which stages, and at which place in their chains.
+    """One step: taken by which stages, and at which place in their chains. `input`: of which of several inputs.
 
     0 is the input, the one after the last operator the output; None for a further step of an input, which is counted
     with the first.
@@ -23,6 +23,7 @@ class Line:
     spec: Described
     stages: tuple[Stage, ...]
     operator: int | None
+    input: int | None = None
 
     @property
     def text(self) -> str:
@@ -64,16 +65,16 @@ def _stage_lines(stage: Stage, depth: int) -> Iterator[Line]:
     if len(inputs) > 1:
         yield Line(depth, _Union(), (stage,), None)
         depth += 1
-    for each in inputs:
-        yield from _input_lines(each, stage, depth)
+    for number, each in enumerate(inputs):
+        yield from _input_lines(each, stage, depth, number if len(inputs) > 1 else None)
 
 
-def _input_lines(each: Input, stage: Stage, depth: int) -> Iterator[Line]:
+def _input_lines(each: Input, stage: Stage, depth: int, place: int | None) -> Iterator[Line]:
     match each:
         case Parts(reads=reads, done_by=done_by):
             for number, spec in enumerate(reads):
                 stages = done_by[number] if done_by else (stage,)
-                yield Line(depth + number, spec, stages, 0 if done_by or not number else None)
+                yield Line(depth + number, spec, stages, 0 if done_by or not number else None, place)
         case SparkRows():
             yield Line(depth, each, (stage,), 0)
         case StageRows(stage=before):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 
-from sundog.metrics import Metrics, OperatorCounts, chain_counts
+from sundog.metrics import Metrics, OperatorCounts, OperatorValues, chain_counts
 from sundog.plan.stages import Stage
 
 
 @dataclass
 class StageRecord:
-    """One stage that ran. `operators` are its input, its operators in order, and its output."""
+    """One stage that ran. `operators` are its input, its operators in order, and its output.
+
+    `inputs` are what each of several inputs read, which is the first of the operators together; by their number.
+    """
 
     number: int
     purpose: str
@@ -19,6 +22,7 @@ class StageRecord:
     tasks: int = 0
     seconds: float = 0.0
     operators: list[OperatorCounts] = field(default_factory=list)
+    inputs: dict[int, OperatorCounts] = field(default_factory=dict)
 
     @property
     def metrics(self) -> Metrics:
@@ -27,6 +31,11 @@ class StageRecord:
         for each in self.operators:
             total.merge(each.metrics)
         return total
+
+    def count_input(self, number: int | None, values: OperatorValues) -> None:
+        """Add what a task has read of one of the inputs; None where there is but one."""
+        if number is not None:
+            self.inputs.setdefault(number, OperatorCounts()).merge_values(values)
 
 
 class StageRecords:

@@ -153,6 +153,13 @@ class Stage:
     operators: tuple[Operator, ...]
     output: Output
 
+    def input_of(self, partition: int) -> int | None:
+        """Which of several inputs a partition reads, if all are parts of tables; else None."""
+        sizes = [len(each.sources) for each in self.inputs if isinstance(each, Parts)]
+        if len(sizes) < max(len(self.inputs), 2):
+            return None
+        return next((at for at in range(len(sizes)) if 0 <= partition < sum(sizes[: at + 1])), None)
+
 
 @dataclass(frozen=True)
 class Pipeline:

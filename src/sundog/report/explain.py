@@ -78,6 +78,9 @@ def counts_of(line: Line, records: Sequence[StageRecord]) -> tuple[OperatorCount
         return None
     total, below = OperatorCounts(), 0.0
     for record in there:
+        if line.input is not None and line.operator == 0:
+            total.merge(record.inputs.get(line.input, OperatorCounts()))
+            continue
         total.merge(record.operators[line.operator])
         below += record.operators[line.operator - 1].seconds if line.operator else 0.0
     return total, below

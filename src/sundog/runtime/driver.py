@@ -125,6 +125,7 @@ class DriverRuntime:
                 with lock:
                     for total, own in zip(record.operators, counts, strict=True):
                         total.merge(own)
+                    record.count_input(stage.input_of(index), counts[0].as_values())
 
         self.progress.start(stage.purpose, count)
         try:

@@ -138,12 +138,14 @@ class SparkRuntime:
             number, _ = task
             record = self.records.of(self._stages[number])
             known = self._reported.get(task)
-            for place, counts in enumerate(record.operators):
-                counts.merge_values(values[place] if known is None else news_of(values[place], known[place]))
+            news = values if known is None else [news_of(*both) for both in zip(values, known, strict=True)]
+            for counts, own in zip(record.operators, news, strict=True):
+                counts.merge_values(own)
+            record.count_input(self._stages[number].input_of(task[1]), news[0])
             record.tasks += known is None
             self._reported[task] = values
-        for number in tasks:
-            self.records.of(self._stages[number]).seconds += seconds / len(tasks)
+        for number, share in _shares_of_time(reported).items():
+            self.records.of(self._stages[number]).seconds += seconds * share
         self._accumulator.value = {}
         last = max(self._tasks, default=-1)
         return last in tasks and tasks[last] == self._tasks[last]
@@ -177,6 +179,19 @@ class SparkRuntime:
             count = len(given.payloads)
             frame = session_for_blocks(self.session).range(0, count, 1, max(1, count))
         return frame.mapInArrow(function.__call__, spark_schema)
+
+
+def _shares_of_time(reported: StageValues) -> dict[int, float]:
+    """The share of each stage in the time of a job that ran several: as the clocks of their tasks say.
+
+    A task's clock is that of its last operator, which includes the others, and what its output counted for itself.
+    """
+    clocks: dict[int, float] = {}
+    for (number, _), values in reported.items():
+        *_, last, output = values
+        clocks[number] = clocks.get(number, 0.0) + last[3] + output[4].get("exchange_seconds", 0.0)
+    total = sum(clocks.values())
+    return {number: clock / total if total else 1 / len(clocks) for number, clock in clocks.items()}
 
 
 def news_of(values: OperatorValues, known: OperatorValues) -> OperatorValues:
