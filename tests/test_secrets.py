@@ -44,7 +44,7 @@ def test_secrets_are_in_no_text_of_a_plan() -> None:
 
 def test_secrets_are_not_in_the_text_of_a_stage() -> None:
     sources = (pickle.dumps(relation()),)
-    function = StageFunction(0, sources, None, (), None, None, 1, 1, 0, False, None, ErrorChannel.open())
+    function = StageFunction(0, sources, None, b"", 0, (), None, None, 1, 1, 0, False, 0, None, ErrorChannel.open())
     assert SECRET.encode() in sources[0], "executors need it"
     assert SECRET not in repr(function)
     assert function.errors.key.hex() not in repr(function)

@@ -28,6 +28,17 @@ class BatchSource:
             yield self._batches.pop()
 
 
+class ChainedSources:
+    """Several sources, one after the other."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = tuple(sources)
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        for source in self._sources:
+            yield from source.read(context)
+
+
 class HeldBatches:
     """Batches that are already here and stay, to be read several times."""
 

@@ -46,6 +46,10 @@ class Costs(GroupingCosts, TopKCosts, WindowCosts):
     small_step_bytes: int = _cost(
         64 << 20, "one thread decodes them in 80 ms, less than a Spark job takes", may_be_zero=True
     )
+    broadcast_bytes: int = _cost(
+        64 << 20, "one side of a join, sent to every executor and held by every worker, at most", may_be_zero=True
+    )
+    join_memory_factor: float = _cost(4, "memory of joining two exchanged sides over the bytes of their columns")
     held_rows: int = _cost(
         2_000_000, "rows of one side of a join, below which to hold them and read the other by their keys pays"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sundog.plan.stages import BuildRows, Described, Input, Parts, SparkRows, Stage, StageGraph, StageRows
+from sundog.plan.stages import BuildRows, Described, Input, PairedRows, Parts, SparkRows, Stage, StageGraph, StageRows
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,15 @@ def _input_lines(each: Input, stage: Stage, depth: int, place: int | None) -> It
         case SparkRows():
             yield Line(depth, each, (stage,), 0)
         case StageRows(stage=before):
-            yield Line(depth, before.output, (before,), len(before.operators) + 1)
-            yield from _stage_lines(before, depth + 1)
+            yield from _output_lines(before, depth)
+        case PairedRows(build=build, probe=probe):
+            for before in (build, probe):
+                yield from _output_lines(before, depth)
+
+
+def _output_lines(stage: Stage, depth: int) -> Iterator[Line]:
+    yield Line(depth, stage.output, (stage,), len(stage.operators) + 1)
+    yield from _stage_lines(stage, depth + 1)
 
 
 def steps_of(graph: StageGraph) -> list[Stage]:

@@ -96,7 +96,15 @@ class BuildRows:
     operator: int
 
 
-Input = Parts | SparkRows | StageRows | BuildRows
+@dataclass(frozen=True, eq=False)
+class PairedRows:
+    """Input: partition by partition what two stages put out by the same hash, that of `build` first."""
+
+    build: Stage
+    probe: Stage
+
+
+Input = Parts | SparkRows | StageRows | BuildRows | PairedRows
 
 
 @dataclass(frozen=True)

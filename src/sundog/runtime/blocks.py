@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -28,6 +27,7 @@ from sundog.metrics import chain_counts
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext, remove_abandoned_scratch
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
+from sundog.runtime.sharing import load_sharing
 from sundog.runtime.task import run_operators
 from sundog.runtime.worker_errors import ErrorChannel
 
@@ -44,13 +44,16 @@ class StageFunction:
     stage: int
     sources: tuple[bytes, ...] | None = field(repr=False)  # pickled, with the keys of object stores in them
     columns: pa.Schema | None
-    operators: tuple[Operator, ...]
+    pickled_operators: bytes = field(repr=False)
+    operator_count: int
+    shared: tuple[Any, ...] = field(repr=False)  # broadcast variables, for what was pickled by number
     partitioner: Partitioner | None
     result_schema: pa.Schema | None  # the real columns for Spark, instead of blocks
     block_bytes: int
     task_memory_bytes: int
     address: int  # the column of a block that says which partition it is in
     ordered: bool
+    first_source: int  # what blocks of this stage say that they come from counts from here
     accumulator: Any
     errors: ErrorChannel
 
@@ -62,14 +65,15 @@ class StageFunction:
         first = next(rest, None)
         partition = self._partition(first)
         batches = rest if first is None else chain([first], rest)
-        counts = chain_counts(len(self.operators))
+        counts = chain_counts(self.operator_count)
         task = TaskContext(
             partition, memory=MemoryBudget(self.task_memory_bytes), scratch_folder=ScratchFolder(spill_root)
         )
         context = task.counting_into(counts[-1])
         try:
             incoming = self._input(batches, task.counting_into(counts[0]))
-            stream = run_operators(incoming, self.operators, task, counts)
+            operators: tuple[Operator, ...] = load_sharing(self.pickled_operators, self.shared)
+            stream = run_operators(incoming, operators, task, counts)
             if self.result_schema is not None:
                 yield from as_result(stream, self.result_schema)
             else:
@@ -97,7 +101,7 @@ class StageFunction:
             # Read to the end first: Spark throws away a worker that leaves some of its input, and a new one costs a
             # second.
             for index in [index for batch in batches for index in batch.column(0).to_pylist()]:
-                yield from pickle.loads(self.sources[index]).read(context)
+                yield from load_sharing(self.sources[index], self.shared).read(context)
         elif self.columns is not None:
             for batch in batches:
                 context.metrics.add("input_rows", batch.num_rows)
@@ -115,7 +119,8 @@ class StageFunction:
                 context.metrics.add("exchange_rows", sum(batch.num_rows for batch in held))
             offsets = pa.py_buffer(_int32s(0, block.size))
             column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, block])
-            ids = [pa.array([target], pa.int32()), pa.array([context.partition], pa.int32())]
+            source = self.first_source + context.partition
+            ids = [pa.array([target], pa.int32()), pa.array([source], pa.int32())]
             yield pa.RecordBatch.from_arrays([*ids, column], schema=_BLOCK_ARROW)
 
 

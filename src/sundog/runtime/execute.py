@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sundog.config import Settings
 from sundog.errors import InternalError
 from sundog.metrics import Metrics
-from sundog.operators.sources import BatchSource, Source
+from sundog.operators.sources import BatchSource, ChainedSources, Source
 from sundog.operators.window.ranges.halo import check_row_accounting
 from sundog.plan.costs import read_costs
 from sundog.plan.logical import Limit, LogicalPlan, Window, spark_has_one_partition
@@ -28,6 +28,7 @@ from sundog.plan.stages import (
     Gather,
     Hold,
     Input,
+    PairedRows,
     Parts,
     Place,
     Site,
@@ -109,6 +110,9 @@ class StageRunner:
                     found += self._driver_output(before)
                 case SparkRows():
                     raise InternalError("rows of a Spark plan are with the executors")
+                case PairedRows(build=build, probe=probe):
+                    pairs = zip(self._driver_output(build), self._driver_output(probe), strict=True)
+                    found += (ChainedSources(pair) for pair in pairs)
                 case BuildRows():
                     pass  # its rows are in an operator of this stage
         return found
@@ -130,23 +134,26 @@ class StageRunner:
 
     def _spark_input(self, stage: Stage) -> SparkInput:
         inputs = [each for each in stage.inputs if not isinstance(each, BuildRows)]
-        if all(isinstance(each, Parts) for each in inputs):
-            return SparkInput.of_sources(
-                source for each in inputs if isinstance(each, Parts) for source in each.sources
-            )
-        if len(inputs) != 1:
-            raise InternalError("on executors only table parts are read together")
-        return self._one_spark_input(inputs[0])
+        parts = [each for each in inputs if isinstance(each, Parts)]
+        if len(parts) == len(inputs):
+            return self._executors.sources([source for each in parts for source in each.sources])
+        if len(inputs) == 1:
+            return self._one_spark_input(inputs[0])
+        return self._executors.together([self._one_spark_input(each, place) for place, each in enumerate(inputs)])
 
-    def _one_spark_input(self, given: Input) -> SparkInput:
+    def _one_spark_input(self, given: Input, place: int = 0) -> SparkInput:
         match given:
             case SparkRows():
                 return SparkInput(self._foreign[given.handle], columns=given.schema)
             case StageRows(stage=before) if isinstance(before.output, Exchange):
                 return self._executors.exchange(before, self._spark_input(before), before.output)
+            case PairedRows(build=build, probe=probe):
+                return self._executors.exchange_pair(
+                    (build, self._spark_input(build)), (probe, self._spark_input(probe))
+                )
             case StageRows(stage=before) if isinstance(before.output, Hold):
                 if before.number not in self._held:
-                    self._held[before.number] = self._executors.hold(before, self._spark_input(before))
+                    self._held[before.number] = self._executors.hold(before, self._spark_input(before), place)
                 held = self._held[before.number]
                 assert isinstance(held, SparkInput)
                 return held

@@ -6,8 +6,7 @@ accumulator keyed by (stage, partition): a retry overwrites what the lost attemp
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -16,6 +15,7 @@ from pyspark import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from sundog.errors import InternalError
 from sundog.metrics import METRICS, OperatorValues
 from sundog.operators.base import Partitioner
 from sundog.operators.sources import Source
@@ -27,9 +27,11 @@ from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, decode_block
 from sundog.runtime.frames import collect_arrow
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
 from sundog.runtime.sessions import session_for_blocks, tagged_for
+from sundog.runtime.sharing import SharedValues
 from sundog.runtime.worker_errors import ErrorChannel
 from sundog.versions import spark_version
 
+_STAGE_SOURCES = 1 << 16  # more tasks than a stage has: blocks of two stages are told apart by where they come from
 StageValues = dict[tuple[int, int], list[OperatorValues]]
 
 
@@ -58,11 +60,6 @@ class SparkInput:
     address: int = TARGET
     ordered: bool = False
 
-    @classmethod
-    def of_sources(cls, sources: Iterable[Source]) -> SparkInput:
-        payloads = tuple(pickle.dumps(source) for source in sources)
-        return cls(payloads=payloads, tasks=max(1, len(payloads)))
-
 
 class SparkRuntime:
     """Runs stages in one session. Everything that it holds is let go of by `release`."""
@@ -81,11 +78,17 @@ class SparkRuntime:
         self.held: list[DataFrame] = []
         self._task_memory_bytes = task_memory_bytes
         self._block_bytes = block_bytes
+        self._shared = SharedValues(session.sparkContext)
         self._accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
         self._errors = ErrorChannel.open()
         self._reported: StageValues = {}
         self._tasks: dict[int, int | None] = {}
         self._stages: dict[int, Stage] = {}
+
+    def sources(self, sources: Sequence[Source]) -> SparkInput:
+        """One task for each source."""
+        payloads = tuple(self._shared.dump(source) for source in sources)
+        return SparkInput(payloads=payloads, tasks=max(1, len(payloads)))
 
     def exchange(self, stage: Stage, given: SparkInput, output: Exchange) -> SparkInput:
         """What the next stage reads. Nothing runs yet."""
@@ -94,9 +97,35 @@ class SparkRuntime:
         moved = spark_version().repartition(blocks, partitioner.partitions, "pid")
         return SparkInput(moved, tasks=partitioner.partitions, ordered=partitioner.ordered)
 
-    def hold(self, stage: Stage, given: SparkInput) -> SparkInput:
-        """What several stages read. It is computed when the first does."""
-        blocks = self._frame(stage, given)
+    def exchange_pair(self, build: tuple[Stage, SparkInput], probe: tuple[Stage, SparkInput]) -> SparkInput:
+        """What the next stage reads of two stages with as many partitions: blocks of the first come before the
+        second's.
+
+        Both go through one shuffle.
+        """
+        frames, partitions = [], 0
+        for number, (stage, given) in enumerate((build, probe)):
+            if not isinstance(stage.output, Exchange):
+                raise InternalError("the two sides of a join are exchanged")
+            partitioner = stage.output.partitioner
+            partitions = partitioner.partitions
+            frames.append(self._frame(stage, given, partitioner, first_source=number * _STAGE_SOURCES))
+        moved = spark_version().repartition(frames[0].union(frames[1]), partitions, "pid")
+        return SparkInput(moved, tasks=partitions, ordered=True)
+
+    def together(self, inputs: Sequence[SparkInput]) -> SparkInput:
+        """The partitions of several held inputs, one after the other."""
+        frames = [each.frame for each in inputs if each.frame is not None]
+        if len(frames) < len(inputs) or any(each.address != SOURCE for each in inputs):
+            raise InternalError("on executors only held rows are read together")
+        union = frames[0]
+        for frame in frames[1:]:
+            union = union.union(frame)
+        return SparkInput(union, address=SOURCE)
+
+    def hold(self, stage: Stage, given: SparkInput, place: int = 0) -> SparkInput:
+        """What several stages read. It is computed when the first does. `place`: among the inputs of a union."""
+        blocks = self._frame(stage, given, first_source=place * _STAGE_SOURCES)
         blocks.persist()
         self.held.append(blocks)
         return SparkInput(blocks, tasks=given.tasks, address=SOURCE)
@@ -123,6 +152,7 @@ class SparkRuntime:
     def release(self) -> None:
         while self.held:
             self.held.pop().unpersist()
+        self._shared.release()
         self._errors.close()
 
     def drain_metrics(self, seconds: float) -> bool:
@@ -157,6 +187,7 @@ class SparkRuntime:
         partitioner: Partitioner | None = None,
         result_schema: pa.Schema | None = None,
         spark_schema: StructType | str = BLOCK_SCHEMA,
+        first_source: int = 0,
     ) -> DataFrame:
         self._tasks[stage.number] = given.tasks
         self._stages[stage.number] = stage
@@ -164,13 +195,16 @@ class SparkRuntime:
             stage=stage.number,
             sources=given.payloads if given.frame is None else None,
             columns=given.columns,
-            operators=stage.operators,
+            pickled_operators=self._shared.dump(stage.operators),
+            operator_count=len(stage.operators),
+            shared=self._shared.broadcasts,
             partitioner=partitioner,
             result_schema=result_schema,
             block_bytes=self._block_bytes,
             task_memory_bytes=self._task_memory_bytes,
             address=given.address,
             ordered=given.ordered,
+            first_source=first_source,
             accumulator=self._accumulator,
             errors=self._errors,
         )

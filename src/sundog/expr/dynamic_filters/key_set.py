@@ -40,8 +40,9 @@ class KeySet:
     texts: pa.Array | None = None
 
     @property
-    def is_empty(self) -> bool:
-        return self.count == 0
+    def nbytes(self) -> int:
+        parts = (self.bits, self.bloom, self.sorted_keys, self.texts)
+        return sum(int(part.nbytes) for part in parts if part is not None)
 
     def reaches(self, low: Any, high: Any) -> bool:
         """Whether a key may lie in low..high; None is an unknown bound."""

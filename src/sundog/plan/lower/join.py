@@ -21,17 +21,20 @@ from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.raising import can_raise
 from sundog.operators.join.build_side import BuildSide, one_batch
 from sundog.operators.join.hash_join import HashJoin, JoinSpec
+from sundog.operators.join.partition import JoinPartition, PartitionedJoin
 from sundog.operators.project import ProjectOperator
 from sundog.plan.logical import Join, LogicalPlan
-from sundog.plan.lower.estimates import estimated_rows
+from sundog.plan.lower.estimates import estimated_bytes, estimated_rows
 from sundog.plan.lower.push_filter import push_filter
-from sundog.plan.stages import Pipeline, Stage
+from sundog.plan.lower.sizes import join_partitions
+from sundog.plan.stages import Exchange, PairedRows, Pipeline, Place, Stage
 from sundog.support import Code, Declined
 
 if TYPE_CHECKING:
     from sundog.plan.lower.planner import Planner, Steps
 
 _MUCH_SMALLER = 4
+_MAX_MISJUDGED = 4  # how many times as large as estimated a build side may be that is sent to every executor
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,12 @@ class _Sides:
 
 
 def lower_join(planner: Planner, plan: Join) -> Steps[Pipeline]:
-    if plan.kind is JoinKind.FULL:
-        raise Declined.because(Code.UNKNOWN_NODE, "a full outer join stays on Spark", "Join")
     if plan.condition is not None and not plan.kind.shows_right and can_raise(plan.condition):
         # Spark stops at the first partner, and does not evaluate the condition for the others.
         raise Declined.because(Code.CAN_RAISE, "the condition of a join may raise an error", "Join")
     sides = _sides(planner, plan)
+    if _is_partitioned(planner, sides):
+        return (yield from _partitioned(planner, sides))
     probe_rows: Pipeline | None = None
     if _keys_of_probe_prune_more(planner, sides):
         probe_rows, sides = yield from _probe_first(planner, sides)
@@ -72,6 +75,39 @@ def _sides(planner: Planner, plan: Join) -> _Sides:
     return _Sides(probe, build, spec)
 
 
+def _is_partitioned(planner: Planner, sides: _Sides) -> bool:
+    """Whether both sides are exchanged: a full outer join must know all partners of a build row, and a build side that
+    is too large to be sent to every executor stays where it is."""
+    if sides.spec.kind is JoinKind.FULL:
+        if not sides.spec.build_keys:
+            raise Declined.because(Code.UNKNOWN_NODE, "a full outer join without equal keys stays on Spark", "Join")
+        return True
+    if planner.site.on_threads or not sides.spec.build_keys or sides.spec.kind is JoinKind.NULL_AWARE_ANTI:
+        return False
+    size = estimated_bytes(sides.build, estimated_rows(sides.build, planner.facts))
+    return size > planner.site.costs.broadcast_bytes
+
+
+def _partitioned(planner: Planner, sides: _Sides) -> Steps[Pipeline]:
+    """Both sides go to the tasks that own their keys."""
+    spec, graph = sides.spec, planner.graph
+    build = yield from planner.lower(sides.build)
+    probe = yield from planner.lower(sides.probe)
+    if build.place is not probe.place:
+        build, probe = (
+            rows if rows.place is Place.DRIVER else graph.gather(rows, "Join", "the other side is on the driver")
+            for rows in (build, probe)
+        )
+    size = planner.facts.size(sides.build), planner.facts.size(sides.probe)
+    partitions = join_partitions(size[0], size[1], planner.site)
+    ends = [
+        graph.end(rows, Exchange(JoinPartition(plan.schema, keys, partitions)))
+        for rows, plan, keys in ((build, sides.build, spec.build_keys), (probe, sides.probe, spec.probe_keys))
+    ]
+    rows = Pipeline(build.place, "Join", (PairedRows(*ends),))
+    return rows.then(PartitionedJoin(spec, sides.build.schema, sides.probe.schema))
+
+
 def _build(planner: Planner, sides: _Sides) -> Steps[tuple[BuildSide | None, Stage]]:
     """The build side, and the stage that gave its rows; None where explain does not run it."""
     part = planner.for_build_side(sides.build)
@@ -82,6 +118,10 @@ def _build(planner: Planner, sides: _Sides) -> Steps[tuple[BuildSide | None, Sta
         return None, stage
     build = BuildSide.of(batches, sides.build.schema, sides.spec.build_keys, sides.spec.null_safe)
     planner.graph.metrics.add("join_build_rows", build.rows)
+    most = planner.site.costs.broadcast_bytes * _MAX_MISJUDGED
+    if not planner.site.on_threads and build.nbytes > most:
+        message = f"one side of a join takes {build.nbytes:,} bytes, too many to send to each executor"
+        raise Declined.because(Code.COST, message, "Join")
     return build, stage
 
 

@@ -181,7 +181,7 @@ class Planner:
             case Expand():
                 return (yield from self.lower(plan.child)).then(ExpandOperator(plan.projections, plan.schema))
             case Union():
-                return lower_union(self, plan)
+                return (yield from lower_union(self, plan))
             case Join():
                 return (yield from lower_join(self, plan))
             case TopK():

@@ -20,10 +20,10 @@ from sundog.operators.sources import BatchSource, Source
 from sundog.parquet.prune.access_plan import ParquetAccessPlan
 from sundog.plan.logical import Filter, LogicalPlan, Project, Scan, Union
 from sundog.plan.lower.sizes import grouping_task_count, scan_task_count
-from sundog.plan.stages import Described, Input, Parts, Pipeline, Site
+from sundog.plan.stages import Described, Input, Parts, Pipeline, Place, Site
 
 if TYPE_CHECKING:
-    from sundog.plan.lower.planner import Planner
+    from sundog.plan.lower.planner import Planner, Steps
 
 
 @dataclass(frozen=True)
@@ -168,13 +168,33 @@ class ChainedSource:
         return batches
 
 
-def lower_union(planner: Planner, plan: Union) -> Pipeline:
-    """The rows of all children, each a scan with filters and projections: one stage with an input for each."""
-    inputs: list[Input] = []
+def lower_union(planner: Planner, plan: Union) -> Steps[Pipeline]:
+    """The rows of all children: one stage with an input for each.
+
+    Children that only read tables are read in the stage itself; others are held until it runs.
+    """
+    children: list[Pipeline] = []
     for child in plan.inputs:
-        rows = lower_read(planner, child, again=False)
-        for each in rows.inputs:
-            assert isinstance(each, Parts), "children of a union are read from files"
-            sources = tuple(ChainedSource(source, rows.operators) for source in each.sources)
-            inputs.append(Parts(sources, (*reversed(rows.operators), *each.reads)))
-    return Pipeline(planner.site.place, "Scan", tuple(inputs))
+        children.append((yield from planner.lower(child)))
+    if len({rows.place for rows in children}) > 1:
+        children = [rows if rows.place is Place.DRIVER else planner.graph.gather(rows, "Union") for rows in children]
+    place = children[0].place
+    only_reads = [all(isinstance(each, Parts) for each in rows.inputs) for rows in children]
+    in_memory = place is Place.DRIVER
+    inputs: list[Input] = []
+    for rows, reads in zip(children, only_reads, strict=True):
+        if reads and (in_memory or all(only_reads)):
+            inputs += _chained(rows)
+        else:
+            inputs += planner.graph.hold(rows).inputs
+    return Pipeline(place, "Scan", tuple(inputs))
+
+
+def _chained(rows: Pipeline) -> list[Input]:
+    """The sources of a pipeline, each with its operators."""
+    inputs: list[Input] = []
+    for each in rows.inputs:
+        assert isinstance(each, Parts), "nothing but tables is read"
+        sources = tuple(ChainedSource(source, rows.operators) for source in each.sources)
+        inputs.append(Parts(sources, (*reversed(rows.operators), *each.reads)))
+    return inputs

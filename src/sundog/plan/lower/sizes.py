@@ -97,6 +97,15 @@ def window_ranges(size: Size | None, site: Site) -> int:
     return fewest if site.slots == 1 else max(fewest, exchange_partitions(size, site))
 
 
+def join_partitions(build: Size | None, probe: Size | None, site: Site) -> int:
+    """Of a join whose two sides are exchanged: as many as keep every slot busy, and fit a task's memory."""
+    if build is None or probe is None:
+        return exchange_partitions(None, site)
+    both = Size(build.column_bytes + probe.column_bytes, build.rows + probe.rows)
+    by_memory = math.ceil(both.column_bytes * site.costs.join_memory_factor / site.task_memory_bytes)
+    return max(exchange_partitions(both, site), min(site.costs.max_exchange_partitions, by_memory))
+
+
 def key_partitions(size: Size | None, site: Site) -> int:
     """Of a window with PARTITION BY: as many as keep every slot busy, and half as large as would fit a task's
     memory."""
