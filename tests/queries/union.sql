@@ -17,5 +17,5 @@ SELECT id, k, sum(id) OVER (ORDER BY id RANGE BETWEEN 5 PRECEDING AND CURRENT RO
 SELECT id, k, row_number() OVER (PARTITION BY id ORDER BY k) w FROM (SELECT id, 1 AS k FROM events UNION ALL SELECT id, 2 AS k FROM parted);
 -- expect: accelerated
 SELECT s, first(s) f, count(*) c FROM (SELECT s FROM events WHERE s IS NOT NULL UNION ALL SELECT CAST(num AS STRING) FROM events) GROUP BY s;
--- expect: fallback UNKNOWN_NODE
+-- expect: accelerated
 SELECT n, count(*) c FROM (SELECT num AS n FROM events UNION ALL SELECT e.num FROM events e JOIN parted p ON e.id = p.id) GROUP BY n;

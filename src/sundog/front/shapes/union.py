@@ -1,4 +1,4 @@
-"""`UNION ALL` of tables below a shape: the scans of all children become the inputs of one stage.
+"""`UNION ALL` below a shape: the children become the inputs of one stage.
 
 Catalyst has given the children the same types, by position. Its output has the columns of the first child, so the
 others are renamed to them.
@@ -11,17 +11,13 @@ from collections.abc import Sequence
 from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column
 from sundog.front.catalyst_json import Node
-from sundog.plan.logical import Filter, LogicalPlan, Project, Scan, Union
+from sundog.plan.logical import LogicalPlan, Project, Union
 from sundog.support import Code, Declined
-from sundog.tree import walk
 
 
 def match_union(node: Node, children: Sequence[tuple[LogicalPlan, list[str]]]) -> Union:
     """`children`: each with the names of what Catalyst's node puts out, in its order."""
     for plan, names in children:
-        other = [each for each in walk(plan) if not isinstance(each, Scan | Filter | Project)]
-        if other:
-            raise Declined.because(Code.UNKNOWN_NODE, f"a {type(other[0]).__name__} below a Union", node.name)
         if len(set(names)) != len(names) or not set(names) <= set(plan.schema.names):
             raise Declined.because(Code.UNSUPPORTED_TYPE, "a Union of columns that sundog cannot carry", node.name)
     first, names = children[0]

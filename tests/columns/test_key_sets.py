@@ -1,0 +1,75 @@
+"""Sets of join keys: whoever is in them passes, bounds that hold a key are reached, few others pass."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sundog.columns.key_sets import key_set, may_have_partner
+from sundog.expr.ranks import ranks_of
+
+ENDS = [-(2**63), 2**63 - 1]
+VALUES: dict[str, tuple[pa.DataType, Any]] = {
+    "int": (pa.int32(), st.integers(-50, 50)),
+    "long": (pa.int64(), st.one_of(st.integers(-50, 50), st.sampled_from(ENDS), st.integers(*ENDS))),
+    "date": (pa.date32(), st.integers(-1000, 20000)),
+    "decimal": (pa.decimal128(12, 2), st.decimals(-1000, 1000, places=2)),
+    "wide decimal": (pa.decimal128(38, 0), st.sampled_from([Decimal(10) ** 30, Decimal(-5)])),
+    "double": (pa.float64(), st.sampled_from([0.0, -0.0, float("nan"), 1.5])),
+    "string": (pa.string(), st.sampled_from(["", "a", "ab", "a string of more than twelve bytes"])),
+    "bool": (pa.bool_(), st.booleans()),
+}
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+@given(data=st.data())
+def test_every_key_passes_and_null_never_does(name: str, data: st.DataObject) -> None:
+    dtype, values = VALUES[name]
+    keys, probed = (
+        pa.array(data.draw(st.lists(st.one_of(st.none(), values), max_size=20)), _stored(dtype)).cast(dtype)
+        for _ in range(2)
+    )
+    found = key_set(keys)
+    for form in (probed, probed.dictionary_encode()):
+        mask = may_have_partner(found, form)
+        present = {rank for rank in ranks_of(keys) if rank is not None}
+        for rank, passes in zip(ranks_of(probed), mask.tolist(), strict=True):
+            assert passes or rank is None or rank not in present
+            assert not (passes and rank is None)
+    for rank in present:
+        assert found.reaches(rank, rank)
+        assert found.reaches(None, None)
+    assert found.reaches(None, None) == bool(present)
+
+
+def _stored(dtype: pa.DataType) -> pa.DataType:
+    return pa.int32() if dtype == pa.date32() else dtype
+
+
+def test_bounds_between_two_keys_are_not_reached() -> None:
+    for spread in (3, 10**12):  # one bit a value; a Bloom filter and the keys in order
+        keys = key_set(pa.array([0, spread * 1000, spread * 2000]))
+        assert keys.reaches(0, 10)
+        assert not keys.reaches(spread * 1000 + 8, spread * 2000 - 20)
+        assert not keys.reaches(spread * 2000 + 1, None)
+        assert not keys.reaches(None, -1)
+
+
+def test_few_keys_that_are_not_in_a_bloom_filter_pass() -> None:
+    numbers = np.random.default_rng(3).integers(*ENDS, 30_000)
+    keys = key_set(pa.array(numbers[:10_000]))
+    assert keys.bloom is not None
+    assert may_have_partner(keys, pa.array(numbers[:10_000])).all()
+    assert may_have_partner(keys, pa.array(numbers[10_000:])).mean() < 0.05
+
+
+def test_no_keys_let_nothing_pass() -> None:
+    empty = key_set(pa.array([None, None], pa.int64()))
+    assert not may_have_partner(empty, pa.array([1, None])).any()
+    assert not empty.reaches(None, None)

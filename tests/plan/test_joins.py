@@ -1,0 +1,220 @@
+"""Joins as graphs of stages: what is built, which row groups and rows the keys of a build side keep from being read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr
+from sundog.expr.dynamic_filters.key_set import KeyFilter
+from sundog.expr.nodes import Arith, ArithOp, Column, Compare, CompareOp, Expr, Literal
+from sundog.plan.logical import Aggregate, Filter, Join, Limit, LogicalPlan, Project, Scan, Union
+from sundog.plan.lower.push_filter import push_filter
+from sundog.tables.parquet_folder import ParquetFolder
+from sundog.tables.table import DataFile, FileColumn
+from tests.plan.test_lower import Planned, explain, run
+
+LONG, TEXT = pa.int64(), pa.string()
+FACTS = 64_000
+DIMENSION = 1000
+
+
+def column(name: str, dtype: pa.DataType = LONG) -> Column:
+    return Column(name, dtype)
+
+
+def written(folder: Path, label: str, table: pa.Table, files: int, row_group: int, first_id: int) -> Scan:
+    folder.mkdir()
+    parts = []
+    size = -(-table.num_rows // files)
+    for part in range(files):
+        path = folder / f"part-{part}.parquet"
+        pq.write_table(table.slice(part * size, size), path, row_group_size=row_group)
+        found = path.stat()
+        parts.append(DataFile(str(path), found.st_size, found.st_mtime_ns // 1_000_000))
+    names = [f"{field.name}#{first_id + at}" for at, field in enumerate(table.schema)]
+    columns = tuple(FileColumn(name, field.name, field.type) for name, field in zip(names, table.schema, strict=True))
+    return Scan(ParquetFolder(tuple(parts), columns, label=label), tuple(names))
+
+
+@pytest.fixture(scope="module")
+def fact(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    """fact#1 clustered, fact#2 anywhere, fact#3 a value: 64 row groups."""
+    ids = np.arange(FACTS)
+    table = pa.table({"clustered": ids // 64, "anywhere": ids * 7919 % DIMENSION, "value": ids})
+    return written(tmp_path_factory.mktemp("join") / "fact", "fact", table, 4, 1000, 1)
+
+
+@pytest.fixture(scope="module")
+def dimension(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    """id#11, name#12, part#13."""
+    ids = np.arange(DIMENSION)
+    table = pa.table({"id": ids, "name": pa.array([f"name {i % 100}" for i in ids.tolist()]), "part": ids % 100})
+    return written(tmp_path_factory.mktemp("join") / "dim", "dim", table, 1, 1000, 11)
+
+
+CLUSTERED, ANYWHERE, VALUE = column("clustered#1"), column("anywhere#2"), column("value#3")
+ID, NAME, PART = column("id#11"), column("name#12", TEXT), column("part#13")
+
+
+def equals(one: Expr, number: int) -> Expr:
+    return Compare(CompareOp.EQ, one, Literal(number, LONG))
+
+
+def joined(left: LogicalPlan, right: LogicalPlan, one: Column, two: Column, kind: JoinKind = JoinKind.INNER) -> Join:
+    return Join(left, right, kind, (JoinKey(one, two),))
+
+
+def totals(child: LogicalPlan) -> Aggregate:
+    calls = (AggregateCall("n#90", "count", (), LONG), AggregateCall("s#91", "sum", (VALUE,), LONG))
+    return Aggregate(child, (), calls)
+
+
+def answer(planned: Planned) -> tuple[Any, ...]:
+    [batch] = [batch for batch in planned.rows if batch.num_rows]
+    return tuple(value[0].as_py() for value in batch.columns)
+
+
+def metric(planned: Planned, name: str) -> int:
+    return int(planned.graph.metrics.get(name) + sum(record.metrics.get(name) for record in planned.records))
+
+
+def test_keys_of_a_selective_dimension_prune_row_groups_of_a_clustered_fact(fact: Scan, dimension: Scan) -> None:
+    tree = totals(joined(fact, Filter(dimension, Compare(CompareOp.LT, ID, Literal(10, LONG))), CLUSTERED, ID))
+    found = run(tree)
+    rows = [value for value in range(FACTS) if value // 64 < 10]
+    assert answer(found) == (len(rows), sum(rows))
+    assert metric(found, "row_groups_pruned_join_filter") == 63  # under 5 % of 64 are read
+    assert metric(found, "row_groups_scanned") == 2  # one of the dimension, one of the fact
+    assert (
+        found.text
+        == """\
+Aggregate: mode=final, keys=[]
+  HashExchange: keys=[]
+    Aggregate: mode=partial, keys=[], aggregates=[count(*) AS n#90, sum(value#3) AS s#91]
+      HashJoin: inner, clustered#1 = id#11
+        BuildSide
+          ParquetScan: dim, files=1, columns=[id#11], predicate=(id#11 < 10)
+        ParquetScan: fact, files=4, columns=[clustered#1, value#3], join_filters=[clustered#1: 10 keys]"""
+    )
+
+
+def test_explain_shows_the_filter_before_its_keys_are_known(fact: Scan, dimension: Scan) -> None:
+    tree = totals(joined(fact, Filter(dimension, equals(PART, 1)), ANYWHERE, ID))
+    for place in ("driver", "executors"):
+        assert "join_filters=[anywhere#2]" in explain(tree, place)
+
+
+def test_rows_of_a_random_key_are_dropped_before_other_columns_are_decoded(fact: Scan, dimension: Scan) -> None:
+    found = run(totals(joined(fact, Filter(dimension, equals(PART, 7)), ANYWHERE, ID)))
+    rows = [value for value in range(FACTS) if value * 7919 % DIMENSION % 100 == 7]
+    assert answer(found) == (len(rows), sum(rows))
+    assert metric(found, "rows_pruned_join_filter") == FACTS - len(rows)
+    assert metric(found, "join_probe_rows") == len(rows)
+
+
+def test_a_filter_that_drops_little_is_given_up(fact: Scan, dimension: Scan) -> None:
+    wide = Compare(CompareOp.LT, ID, Literal(900, LONG))
+    found = run(totals(joined(fact, Filter(dimension, wide), ANYWHERE, ID)), task_bytes=1 << 30)
+    rows = [value for value in range(FACTS) if value * 7919 % DIMENSION < 900]
+    assert answer(found) == (len(rows), sum(rows))
+
+
+def test_a_chain_of_joins_is_one_pass_and_filters_reach_through_it(fact: Scan, dimension: Scan) -> None:
+    other = replace(
+        dimension,
+        table=replace(
+            dimension.table,
+            label="dim2",
+            file_columns=tuple(
+                replace(c, name=f"{c.file_name}#{21 + at}") for at, c in enumerate(dimension.table.file_columns)
+            ),
+        ),
+        columns=("id#21", "name#22", "part#23"),
+    )
+    inner = joined(fact, dimension, CLUSTERED, ID)
+    tree = totals(joined(inner, Filter(other, equals(column("part#23"), 3)), PART, column("id#21")))
+    found = run(tree)
+    rows = [value for value in range(FACTS) if (value // 64) % 100 == 3]
+    assert answer(found) == (len(rows), sum(rows))
+    # The second dimension's key filters the first, whose keys then filter the fact table.
+    assert "ParquetScan: dim, files=1, columns=[id#11, part#13], join_filters=[part#13: 10 keys]" in found.text
+    assert "join_filters=[clustered#1: 10 keys]" in found.text
+    assert found.text.count("HashJoin") == 2
+    assert found.text.count("HashExchange") == 1
+
+
+@pytest.mark.parametrize("kind", [JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI, JoinKind.FULL])
+def test_outer_and_semi_joins_count_as_they_should(fact: Scan, dimension: Scan, kind: JoinKind) -> None:
+    few = Filter(dimension, Compare(CompareOp.LT, ID, Literal(10, LONG)))
+    found = run(totals(joined(few, fact, ID, CLUSTERED, kind)) if kind.shows_right else _counted(few, fact, kind))
+    partners = 640
+    expected = {JoinKind.LEFT: partners, JoinKind.SEMI: 10, JoinKind.ANTI: 0, JoinKind.FULL: FACTS}[kind]
+    assert answer(found)[0] == expected
+
+
+def _counted(left: LogicalPlan, right: LogicalPlan, kind: JoinKind) -> Aggregate:
+    return Aggregate(joined(left, right, ID, CLUSTERED, kind), (), (AggregateCall("n#90", "count", (), LONG),))
+
+
+def test_keys_of_a_small_kept_side_prune_the_other(fact: Scan, dimension: Scan) -> None:
+    """`dim WHERE … AND EXISTS (fact)`: the dimension is read first."""
+    found = run(_counted(Filter(dimension, Compare(CompareOp.LT, ID, Literal(3, LONG))), fact, JoinKind.SEMI))
+    assert answer(found) == (3,)
+    assert metric(found, "row_groups_pruned_join_filter") == 63
+
+
+def test_two_large_sides_are_exchanged_on_executors(fact: Scan, dimension: Scan) -> None:
+    text = explain(totals(joined(fact, dimension, ANYWHERE, ID)), broadcast_bytes=0)
+    assert "PartitionedJoin: inner, anywhere#2 = id#11" in text
+    assert "HashExchange: keys=[anywhere#2]" in text
+    assert "HashExchange: keys=[id#11]" in text
+
+
+def test_a_union_of_a_join_and_an_aggregate_is_taken(fact: Scan, dimension: Scan) -> None:
+    one = Project(joined(fact, Filter(dimension, equals(ID, 5)), CLUSTERED, ID), (NamedExpr("value#3", VALUE),))
+    two = Project(totals(fact), (NamedExpr("value#3", column("n#90")),))
+    found = run(totals(Union((one, two))))
+    assert answer(found) == (65, sum(range(320, 384)) + FACTS)
+    assert "Hold" in found.text
+
+
+# --- where a filter may go --------------------------------------------------------------------------------------------
+
+
+def filtered(plan: LogicalPlan, name: str) -> bool:
+    """Whether a filter on the column gets to some scan."""
+    return push_filter(plan, KeyFilter(name)) != plan
+
+
+def test_a_filter_stops_where_a_dropped_row_could_matter(fact: Scan, dimension: Scan) -> None:
+    division = Arith(ArithOp.INT_DIV, Literal(1, LONG), VALUE, LONG)
+    left_outer = joined(fact, dimension, CLUSTERED, ID, JoinKind.LEFT)
+    assert filtered(fact, "clustered#1")
+    assert not filtered(Limit(fact, 5), "clustered#1")
+    assert not filtered(Filter(fact, Compare(CompareOp.EQ, division, Literal(0, LONG))), "clustered#1")
+    assert not filtered(Project(fact, (NamedExpr("clustered#1", CLUSTERED), NamedExpr("d#5", division))), "clustered#1")
+    assert filtered(left_outer, "clustered#1")
+    assert not filtered(left_outer, "id#11")
+    assert not filtered(joined(fact, dimension, CLUSTERED, ID, JoinKind.FULL), "clustered#1")
+    by_key = replace(totals(fact), keys=(NamedExpr("clustered#1", CLUSTERED),))
+    assert not filtered(by_key, "clustered#1")  # the sum of bigints may overflow for a group that is dropped
+    assert filtered(replace(by_key, aggregates=by_key.aggregates[:1]), "clustered#1")
+    assert not filtered(replace(by_key, aggregates=by_key.aggregates[:1]), "n#90")
+
+
+def test_a_filter_goes_to_both_sides_of_an_equality(fact: Scan, dimension: Scan) -> None:
+    found = push_filter(joined(fact, dimension, CLUSTERED, ID), KeyFilter("id#11"))
+    assert isinstance(found, Join)
+    assert isinstance(found.left, Scan)
+    assert isinstance(found.right, Scan)
+    assert [each.column for each in (*found.left.filters, *found.right.filters)] == ["clustered#1", "id#11"]
+    kept = push_filter(joined(fact, dimension, CLUSTERED, ID, JoinKind.NULL_AWARE_ANTI), KeyFilter("clustered#1"))
+    assert isinstance(kept, Join)
+    assert kept.right == dimension  # a NULL of the right side decides for all rows
