@@ -46,11 +46,36 @@ QUERIES = {
     "intersect": "SELECT id, s FROM events INTERSECT SELECT seq, s FROM events",
 }
 
+RUNTIME_FILTERS = {
+    "join_dynamic_pruning": """SELECT b.s, count(*) c FROM parted a JOIN events b ON a.grp = b.num
+        WHERE b.s = 'a' AND a.id > 3 GROUP BY b.s""",
+    "join_pruning_only": "SELECT b.s, count(*) c FROM parted a JOIN events b ON a.grp <=> b.num WHERE b.s = 'a' GROUP BY b.s",
+    "join_bloom_filter": """SELECT b.s, count(*) c FROM events a JOIN events b ON a.id = b.seq
+        WHERE b.s = 'a' GROUP BY b.s""",
+    "partition_subquery": "SELECT grp, count(*) c FROM parted WHERE grp = (SELECT max(num) FROM events) GROUP BY grp",
+}
+_ALWAYS = {
+    "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
+    "spark.sql.autoBroadcastJoinThreshold": "0",
+}
+
 
 def record(spark: Any, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
-        for name, sql in QUERIES.items():
-            frame = analysed(spark, sql)
-            if frame is not None:
-                (folder / f"{name}.json").write_text(plan_text(frame))
+        spark.read.parquet(str(write_files(events(100), Path(scratch) / "events"))).createOrReplaceTempView("events")
+        parted = str(Path(scratch) / "parted")
+        spark.table("events").select("id", "num", "grp").write.partitionBy("grp").parquet(parted)
+        spark.read.parquet(parted).createOrReplaceTempView("parted")
+        _record(spark, folder, QUERIES)
+        for key, value in _ALWAYS.items():
+            spark.conf.set(key, value)
+        _record(spark, folder, RUNTIME_FILTERS)
+        for key in _ALWAYS:
+            spark.conf.unset(key)
+
+
+def _record(spark: Any, folder: Path, queries: dict[str, str]) -> None:
+    for name, sql in queries.items():
+        frame = analysed(spark, sql)
+        if frame is not None:
+            (folder / f"{name}.json").write_text(plan_text(frame))

@@ -26,6 +26,7 @@ from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.join import exists_name, match_join, shows_right
+from sundog.front.shapes.runtime_filters import without_runtime_filters
 from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.union import match_union
 from sundog.front.shapes.window import match_window
@@ -164,7 +165,8 @@ class _Matcher:
             case "Filter":
                 child = self._scan(node.child, node["condition"]) if node.child.name in LEAVES else None
                 child = child or self._convert(node.child)
-                return Filter(child, translate(node["condition"], self._scope(child)))
+                condition = without_runtime_filters(node["condition"])
+                return child if condition is None else Filter(child, translate(condition, self._scope(child)))
             case "Project":
                 return self._project(node, self._convert(node.child))
             case "GlobalLimit":

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from sundog.front.catalyst_json import Node
@@ -25,6 +24,7 @@ from sundog.front.relation.file_listing import ListedFile, list_files
 from sundog.front.relation.options import check_options, filesystem_settings, read_options
 from sundog.front.relation.sources import Source, V1Source, V2Source, to_seq
 from sundog.front.session.session_conf import SessionConf
+from sundog.front.shapes.runtime_filters import conjuncts, reads_subquery
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.reading import DataFile
 from sundog.support import Code, Declined
@@ -59,9 +59,10 @@ def read_table(
     filters = source.partition_filters()
     if filters is None:
         filters = to_seq(jvm, _partition_filters(plan, leaf, condition, {c.name for c in partition_columns}))
-    listed = plan.listings.get(leaf.path)
+    place = plan.place(leaf.path)
+    listed = plan.listings.get(place)
     if listed is None:
-        listed = plan.listings[leaf.path] = list_files(
+        listed = plan.listings[place] = list_files(
             jvm, source.location, filters, source.data_filters(jvm), source.partition_schema(), schema.partition_types
         )
     if source.is_bucketed() and not all(_BUCKET_NAME.fullmatch(file.uri) for file in listed):
@@ -78,27 +79,17 @@ def read_table(
 
 
 def _partition_filters(plan: CatalystPlan, leaf: Node, condition: Node | None, partition_names: set[str]) -> list[Any]:
-    """The JVM's expressions for those conjuncts of the WHERE that read partition columns only."""
+    """The JVM's expressions for those conjuncts of the WHERE that read partition columns only, and no subquery."""
     if condition is None or not partition_names:
         return []
     filter_path = leaf.path[:-1]
     jcondition = plan.jnode(filter_path).condition()
     wanted = []
-    for conjunct in _conjuncts(condition):
+    for conjunct in conjuncts(condition):
         names = {internal_name(node) for node in conjunct.walk() if node.name == "AttributeReference"}
-        if names and names <= partition_names:
+        if names and names <= partition_names and not reads_subquery(conjunct):
             wanted.append(jexpression(jcondition, conjunct.path))
     return wanted
-
-
-def _conjuncts(condition: Node) -> Iterable[Node]:
-    waiting = [condition]
-    while waiting:
-        part = waiting.pop()
-        if part.name == "And":
-            waiting.extend(reversed(part.children))
-        else:
-            yield part
 
 
 def _current_file(listed: ListedFile) -> DataFile:
