@@ -24,23 +24,22 @@ from pyspark.sql.types import StructType
 
 from sundog.config import Settings
 from sundog.environment.shipping import executor_problem
-from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.time_zones import java_zone
-from sundog.front.jvm.plan import CatalystPlan, held_listings, output_fields
-from sundog.front.match import Match, Matches, match_plan
-from sundog.front.relation.relation import read_table
+from sundog.front.jvm.plan import CatalystPlan, held_listings
+from sundog.front.match import Match
+from sundog.front.read_query import QueryReader
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.splice import frame_at, splice
 from sundog.plan.logical import Foreign, LogicalPlan
 from sundog.plan.rules.order import optimize
 from sundog.plan.stages import StageGraph
+from sundog.plan.subqueries import plans_read, two_rows_at_most
 from sundog.run import Run
 from sundog.runtime.execute import Execution, execute, explain
 from sundog.runtime.frames import named_table
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.support import Code, Declined, Reason
-from sundog.tables.table import Table
 from sundog.tree import walk
 from sundog.versions import spark_version
 
@@ -54,7 +53,8 @@ class Planned:
     frame: DataFrame
     catalyst: CatalystPlan
     parts: list[tuple[Match, LogicalPlan]]
-    foreign: dict[int, tuple[int, ...]]
+    foreign: dict[int, tuple[CatalystPlan, tuple[int, ...]]]
+    subqueries: dict[int, LogicalPlan]
     settings: Settings
     progress: ProgressSink = NO_PROGRESS
 
@@ -65,7 +65,8 @@ class Planned:
     @property
     def leaves_nothing(self) -> bool:
         """Whether Spark computes no part of the query: sundog's part is the whole plan, down to the files."""
-        return self.is_whole and not any(isinstance(node, Foreign) for node in walk(self.parts[0][1]))
+        trees = plans_read(self.parts[0][1], self.subqueries) if self.is_whole else []
+        return self.is_whole and not any(isinstance(node, Foreign) for tree in trees for node in walk(tree))
 
 
 def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings, collected: bool) -> Planned | None:
@@ -81,7 +82,8 @@ def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings
         catalyst = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf)
         if collected:
             catalyst.listings = held_listings(frame._jdf)
-        matches, foreign = _match(frame.sparkSession, catalyst, settings, conf, collected)
+        reader = QueryReader(frame.sparkSession, conf, settings, _session_scope(frame.sparkSession, conf))
+        matches = reader.match(catalyst, collected)
         run.decline(*matches.reasons)
         parts = []
         for match in matches.found:
@@ -89,7 +91,8 @@ def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings
                 parts.append((match, optimize(match.plan)))
             except Declined as declined:
                 run.decline(*declined.reasons)
-        return Planned(frame, catalyst, parts, foreign, settings) if parts else None
+        subqueries = {number: optimize(two_rows_at_most(tree)) for number, tree in reader.subqueries.items()}
+        return Planned(frame, catalyst, parts, reader.foreign, subqueries, settings) if parts else None
     except Declined as declined:
         run.decline(*declined.reasons)
         return None
@@ -121,33 +124,6 @@ def session_id(session: SparkSession) -> str:
     return known
 
 
-def _match(
-    session: SparkSession, catalyst: CatalystPlan, settings: Settings, conf: SessionConf, collected: bool
-) -> tuple[Matches, dict[int, tuple[int, ...]]]:
-    """The matches, and where in Catalyst's plan the inputs are that stay Spark's."""
-    foreign: dict[int, tuple[int, ...]] = {}
-    seen: dict[tuple[int, ...], Table | Declined] = {}
-
-    def table_of(leaf: Node, condition: Node | None) -> Table:
-        """Each leaf is read once, although the search may come by several times."""
-        if leaf.path not in seen:
-            try:
-                seen[leaf.path] = read_table(catalyst, leaf, condition, conf, session, settings.decoder)
-            except Declined as declined:
-                seen[leaf.path] = declined
-        found = seen[leaf.path]
-        if isinstance(found, Declined):
-            raise found
-        return found
-
-    def foreign_of(node: Node) -> Foreign:
-        foreign[len(foreign)] = node.path
-        return Foreign(len(foreign) - 1, output_fields(catalyst.jnode(node.path)), node.name)
-
-    scope = _session_scope(session, conf)
-    return match_plan(catalyst.root, table_of, foreign_of, settings, scope, collected), foreign
-
-
 def _session_scope(session: SparkSession, conf: SessionConf) -> Scope:
     """What the session decides about expressions: the time zone, by the JVM's rules, and the case mapping."""
     name = conf.text("spark.sql.session.timeZone")
@@ -169,9 +145,18 @@ def start_execution(planned: Planned, part: int, run: Run, for_good: bool = Fals
     """Plan and start a part; its graph of stages is on the run from then on."""
     session = planned.frame.sparkSession
     _, tree = planned.parts[part]
-    inputs = {handle: frame_at(session, planned.catalyst, path) for handle, path in planned.foreign.items()}
-    unusable = executor_problem(session)
-    return execute(tree, session, planned.settings, inputs, unusable, run.graphs.append, planned.progress, for_good)
+    inputs = {handle: frame_at(session, catalyst, path) for handle, (catalyst, path) in planned.foreign.items()}
+    return execute(
+        tree,
+        session,
+        planned.settings,
+        inputs,
+        executor_problem(session),
+        run.graphs.append,
+        planned.progress,
+        for_good,
+        planned.subqueries,
+    )
 
 
 def splice_parts(planned: Planned, run: Run, executions: list[Execution], for_good: bool) -> DataFrame:
@@ -198,7 +183,7 @@ def explain_parts(planned: Planned, run: Run) -> list[StageGraph]:
     session = planned.frame.sparkSession
     try:
         unusable = executor_problem(session)
-        return [explain(tree, session, planned.settings, unusable) for _, tree in planned.parts]
+        return [explain(tree, session, planned.settings, unusable, planned.subqueries) for _, tree in planned.parts]
     except Declined as declined:
         run.decline(*declined.reasons)
         return []

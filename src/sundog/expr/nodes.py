@@ -58,6 +58,19 @@ class Literal(Expr):
     dtype: pa.DataType
 
 
+@dataclass(frozen=True)
+class SubqueryValue(Expr):
+    """A column of the only row of an uncorrelated subquery; NULL if it has no row.
+
+    Stands for a constant that is not known yet: the planner runs the subquery first and puts a `Literal` here, so
+    nothing ever evaluates it. `subquery` is its number in the query.
+    """
+
+    subquery: int
+    column: int
+    dtype: pa.DataType
+
+
 class CompareOp(Enum):
     EQ = "="
     LT = "<"

@@ -41,6 +41,7 @@ from sundog.expr.nodes import (
     Or,
     StringCall,
     StringMatch,
+    SubqueryValue,
 )
 from sundog.expr.ordering import SortKey
 from sundog.tree import height, map_children
@@ -169,6 +170,7 @@ def _not(expr: Not) -> str:
 _WRITERS: dict[type[Expr], Callable[[Any], str]] = {
     Column: lambda e: e.name,
     Literal: lambda e: render_value(e.value, e.dtype),
+    SubqueryValue: lambda e: f"subquery{e.subquery}" + (f".{e.column}" if e.column else ""),
     Compare: lambda e: f"({render(e.left)} {e.op.value} {render(e.right)})",
     And: lambda e: f"({render(e.left)} AND {render(e.right)})",
     Or: lambda e: f"({render(e.left)} OR {render(e.right)})",

@@ -80,6 +80,13 @@ def match_plan(
     return matches
 
 
+def convert_subquery(
+    root: Node, read_table: TableReader, read_foreign: ForeignReader, settings: Settings, session: Scope
+) -> LogicalPlan:
+    """The plan of a scalar subquery, with its columns in Catalyst's order; those of its struct where it gives one."""
+    return _Matcher(read_table, read_foreign, settings, session, collected=False).convert_subquery(root)
+
+
 class _Matcher:
     def __init__(
         self,
@@ -105,6 +112,22 @@ class _Matcher:
             if not self._search(node, matches, above):
                 shown = shows_partitions(node) or above
                 waiting.extend((child, shown) for child in reversed(node.children))
+
+    def convert_subquery(self, root: Node) -> LogicalPlan:
+        self._check_depth(root)
+        values = struct_values(root)
+        if values is None:
+            plan = at_places(self._convert(root), self._output_names(root))
+            if plan is None:
+                raise Declined.because(Code.UNSUPPORTED_TYPE, "a subquery of a type that sundog cannot carry")
+        else:
+            child = self._convert(root.child)
+            named = (NamedExpr(f"value{at}#", translate(value, self._scope(child))) for at, value in enumerate(values))
+            plan = Project(child, tuple(named))
+        problem = early_errors(plan, self._session.whole_stage)
+        if problem is not None:
+            raise Declined(problem)
+        return plan
 
     def _search(self, node: Node, matches: Matches, above: Reason | None) -> bool:
         """Whether that was all about this subtree. `above`: why something above `node` shows its partitions, if
@@ -318,6 +341,14 @@ def _sort_key(tree: Node, scope: Scope) -> SortKey:
     if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
         raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Sort")
     return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
+
+
+def struct_values(root: Node) -> list[Node] | None:
+    """The values that a subquery puts into one struct; None if it gives a plain value."""
+    trees: tuple[Node, ...] = root["projectList"] if root.name == "Project" else ()
+    if len(trees) != 1 or trees[0].name != "Alias" or trees[0].child.name != "CreateNamedStruct":
+        return None
+    return list(trees[0].child.children[1::2])
 
 
 def _filters_rows(plan: LogicalPlan) -> bool:

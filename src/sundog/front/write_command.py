@@ -146,8 +146,13 @@ class WriteCommand:
 
 
 def _paths_read(jquery: Any) -> Iterator[str]:
-    """The root paths of all file relations of a plan. Those of subqueries are not sundog's: Spark runs them."""
-    leaves = jquery.collectLeaves()
+    """The root paths of all file relations of a plan and of its subqueries."""
+    subqueries = jquery.subqueriesAll()
+    for jplan in (jquery, *(subqueries.apply(index) for index in range(subqueries.size()))):
+        yield from _paths_of_leaves(jplan.collectLeaves())
+
+
+def _paths_of_leaves(leaves: Any) -> Iterator[str]:
     for index in range(leaves.size()):
         leaf = leaves.apply(index)
         match leaf.getClass().getSimpleName():

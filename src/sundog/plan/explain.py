@@ -40,9 +40,13 @@ class _Union:
 
 def outline(graph: StageGraph) -> list[Line]:
     """The steps from the result down to the files; of a plan that failed on the way, from the last stage that it
-    has."""
+    has. Then those of its subqueries."""
     root = graph.result or (graph.stages[-1] if graph.stages else None)
-    return [] if root is None else list(_stage_lines(root, 0))
+    lines = [] if root is None else list(_stage_lines(root, 0))
+    for stage in graph.subqueries:
+        if stage is not root:
+            lines += _input_lines(StageRows(stage), stage, 0, None)
+    return lines
 
 
 @dataclass(frozen=True)

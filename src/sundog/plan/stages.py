@@ -194,6 +194,7 @@ class StageGraph:
 
     `metrics` are what planning itself counted. `notes` are facts about shapes that only the planner has, for pictures
     in the report. A stage that was given up stays in the list: it ran, but its rows are not part of the answer.
+    `subqueries` are the last stages of scalar subqueries, whose values are constants in the stages after them.
     """
 
     stages: list[Stage] = field(default_factory=list)
@@ -202,6 +203,7 @@ class StageGraph:
     given_up: dict[int, str] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
     notes: list[Any] = field(default_factory=list)
+    subqueries: list[Stage] = field(default_factory=list)
 
     def end(self, rows: Pipeline, output: Output) -> Stage:
         stage = Stage(len(self.stages), rows.place, rows.purpose, rows.inputs, rows.operators, output)
@@ -222,6 +224,11 @@ class StageGraph:
     def gather(self, rows: Pipeline, purpose: str, reason: str = "") -> Pipeline:
         """All rows in one partition on the driver."""
         return Pipeline(Place.DRIVER, purpose, (StageRows(self.end(rows, Gather(reason))),))
+
+    def subquery(self, rows: Pipeline, number: int) -> Stage:
+        """The rows of a scalar subquery on the driver."""
+        self.subqueries.append(self.end(rows, Gather(f"subquery{number}")))
+        return self.subqueries[-1]
 
     def give_up(self, stages: Iterable[Stage], reason: str) -> None:
         """These stages ran in vain."""

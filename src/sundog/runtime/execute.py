@@ -8,9 +8,10 @@ are asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sundog.config import Settings
@@ -168,6 +169,7 @@ class Execution:
         self,
         session: SparkSession,
         tree: LogicalPlan,
+        subqueries: Iterable[LogicalPlan],
         graph: StageGraph,
         runner: StageRunner,
         planning_seconds: float,
@@ -176,6 +178,7 @@ class Execution:
         self.planning_seconds = planning_seconds
         self._session = session
         self._tree = tree
+        self._subqueries = tuple(subqueries)
         self._runner = runner
         self._lazy_since: float | None = None
 
@@ -228,7 +231,8 @@ class Execution:
     @property
     def _may_stop_early(self) -> bool:
         """Whether a limit above a window may have enough before the window has given out all its rows."""
-        limits = [node for node in walk(self._tree) if isinstance(node, Limit)]
+        trees = (self._tree, *self._subqueries)
+        limits = [node for tree in trees for node in walk(tree) if isinstance(node, Limit)]
         return any(isinstance(node, Window) for limit in limits for node in walk(limit))
 
 
@@ -241,14 +245,16 @@ def execute(
     on_graph: Callable[[StageGraph], None],
     progress: ProgressSink = NO_PROGRESS,
     for_good: bool = False,
+    subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
 ) -> Execution:
     """Plan a part of a query, running the steps that planning needs; its result runs when it is taken.
 
-    `on_graph` is given the graph at once, so that it is known also where a step fails. `for_good`: see `Planner`.
+    `on_graph` is given the graph at once, so that it is known also where a step fails. `for_good`, `subqueries`: see
+    `Planner`.
     Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
     """
     started = perf_counter()
-    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable), for_good)
+    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable), for_good, subqueries)
     on_graph(planner.graph)
     runner = _runner(session, settings, foreign, progress)
     in_steps = 0.0
@@ -266,12 +272,18 @@ def execute(
     except BaseException:  # also where the user stops it
         runner.release()
         raise
-    return Execution(session, tree, planner.graph, runner, perf_counter() - started - in_steps)
+    return Execution(session, tree, subqueries.values(), planner.graph, runner, perf_counter() - started - in_steps)
 
 
-def explain(tree: LogicalPlan, session: SparkSession, settings: Settings, executors_unusable: str | None) -> StageGraph:
+def explain(
+    tree: LogicalPlan,
+    session: SparkSession,
+    settings: Settings,
+    executors_unusable: str | None,
+    subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
+) -> StageGraph:
     """The graph as far as it is known without running the query: only probes are run."""
-    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable))
+    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable), subqueries=subqueries)
     runner = _runner(session, settings, {}, NO_PROGRESS)
     try:
         return planner.plan(lambda step: runner.rows(step.stage) if step.is_probe else None)

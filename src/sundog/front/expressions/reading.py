@@ -21,11 +21,27 @@ from sundog.types import arrow_type, spark_name
 
 
 @dataclass(frozen=True)
+class Subquery:
+    """An uncorrelated scalar subquery: its number in the query, and the types of its columns.
+
+    `is_struct`: its value is a struct, of which these are the fields.
+    """
+
+    number: int
+    dtypes: tuple[pa.DataType, ...]
+    is_struct: bool = False
+
+
+def no_subqueries(node: Node) -> Subquery:
+    raise Declined.because(Code.UNKNOWN_EXPRESSION, f"{node.name} is not computed by sundog", node.name)
+
+
+@dataclass(frozen=True)
 class Scope:
     """What an expression may refer to: columns by internal name, and what the session decides.
 
     `zones` holds the JVM's rules of time zones by name (`time_zones.java_zone`); those of fixed offset need not be
-    there.
+    there. `subquery` finds what a scalar subquery's node stands for.
     """
 
     columns: Mapping[str, pa.DataType]
@@ -34,6 +50,7 @@ class Scope:
     icu_case_mapping: bool = True  # spark.sql.icu.caseMappings.enabled
     segment_trees: bool = False  # spark.sql.window.segmentTree.enabled
     whole_stage: bool = True  # spark.sql.codegen.wholeStage
+    subquery: Callable[[Node], Subquery] = field(default=no_subqueries, compare=False, repr=False)
     done: dict[int, Expr | Declined] = field(default_factory=dict, compare=False, repr=False)
 
     def column(self, attribute: Node) -> Column:

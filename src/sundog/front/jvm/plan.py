@@ -26,10 +26,14 @@ LOCAL_ROWS_IN_JSON = 1000
 class CatalystPlan:
     """An optimised plan: the parsed tree, and the way back from a node of it to the JVM's object."""
 
-    def __init__(self, jvm: Any, jplan: Any) -> None:
+    def __init__(self, jvm: Any, jplan: Any, prefix: tuple[int, ...] = ()) -> None:
+        """`prefix` tells the paths of a subquery's plan from those of the query's own."""
         self.jplan = jplan
-        self.listings: dict[tuple[int, ...], Any] = {}  # files by the path of their leaf; see `held_listings`
-        _refuse_hopeless(jvm, jplan)
+        self.listings: dict[tuple[int, ...], Any] = {}  # files by the place of their leaf; see `held_listings`
+        self._prefix = prefix
+        if not prefix:
+            _refuse_without_shape(jvm, jplan)
+        _refuse_local_rows(jvm, jplan)
         self._jnodes: dict[tuple[int, ...], Any] = {(): jplan}
         self.root = parse_plan(plan_json(jvm, jplan), spark_version().plan_names)
         self._complete_projections()
@@ -54,6 +58,28 @@ class CatalystPlan:
         for length in range(known, len(path)):
             self._jnodes[path[: length + 1]] = self._jnodes[path[:length]].children().apply(path[length])
         return self._jnodes[path]
+
+    def place(self, path: tuple[int, ...]) -> tuple[int, ...]:
+        """A path that no plan of another subquery has too."""
+        return self._prefix + path
+
+    def jsubquery(self, node: Node) -> Any:
+        """The JVM's plan of a subquery that an expression of this plan holds, found by the expression's own id."""
+        wanted = node["exprId"]["id"]
+        for owner in self.root.walk():
+            for index, tree in enumerate(owner.trees()):
+                for part in tree.walk():
+                    if part.name == node.name and part["exprId"]["id"] == wanted:
+                        jfound = jexpression(self.jnode(owner.path).expressions().apply(index), part.path)
+                        if jfound.exprId().id() == wanted:
+                            return jfound.plan()
+        raise Declined.because(Code.PLAN_VERSION, f"subquery {wanted} is not where the plan's JSON has it", node.name)
+
+    def inside(self, jvm: Any, jplan: Any, node: Node) -> CatalystPlan:
+        """A plan of a subquery of this one, read like any other; its files are held with those of this plan."""
+        found = CatalystPlan(jvm, jplan, (*self._prefix, -1, node["exprId"]["id"]))
+        found.listings = self.listings
+        return found
 
 
 def held_listings(jdf: Any) -> dict[tuple[int, ...], Any]:
@@ -93,17 +119,22 @@ def output_fields(jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
     return tuple(zip(places, (dtype for _, dtype in fields), strict=True))
 
 
-def _refuse_hopeless(jvm: Any, jplan: Any) -> None:
-    """Two cheap looks before the expensive one, so that a query that is none of ours is hardly delayed.
-
-    A plan knows which patterns are in it, so one without our shapes needs no JSON. And a LocalRelation writes a JSON
-    entry for each row that it holds.
-    """
-    shapes, local_relation = _patterns(jvm)
+def _refuse_without_shape(jvm: Any, jplan: Any) -> None:
+    """A cheap look before the expensive one, so that a query that is none of ours is hardly delayed: a plan knows which
+    patterns are in it, so one without our shapes needs no JSON."""
+    shapes, _ = _patterns(jvm)
     if not any(jplan.containsPattern(shape) for shape in shapes):
         raise Declined.because(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan")
-    if jplan.containsPattern(local_relation):
-        leaves = jplan.collectLeaves()
+
+
+def _refuse_local_rows(jvm: Any, jplan: Any) -> None:
+    """A LocalRelation writes a JSON entry for each row that it holds, also one of a subquery."""
+    _, local_relation = _patterns(jvm)
+    if not jplan.containsPattern(local_relation):
+        return
+    subqueries = jplan.subqueriesAll()
+    for jtree in (jplan, *(subqueries.apply(index) for index in range(subqueries.size()))):
+        leaves = jtree.collectLeaves()
         for index in range(leaves.size()):
             leaf = leaves.apply(index)
             if leaf.getClass().getSimpleName() == "LocalRelation" and leaf.data().size() > LOCAL_ROWS_IN_JSON:

@@ -12,9 +12,10 @@ every step but the probes, which are cheap and bounded, and the planner then end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TypeVar
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ from sundog.plan.lower.aggregate import lower_aggregate
 from sundog.plan.lower.facts import Facts
 from sundog.plan.lower.join import lower_join
 from sundog.plan.lower.scan import TableScan, lower_scan, lower_union
+from sundog.plan.lower.subqueries import compute_subqueries
 from sundog.plan.lower.topk import lower_topk
 from sundog.plan.lower.window import lower_window
 from sundog.plan.stages import Gather, Parts, Pipeline, Place, Result, Site, SparkRows, Stage, StageGraph
@@ -81,16 +83,25 @@ class Planner:
     """Plans one part of a query. `site` is where most of it runs.
 
     `for_good`: rows are handed out as executors make them (into a table, to a user's function), so that the query could
-    not be given back to Spark in the middle. What may be found out only then declines before.
+    not be given back to Spark in the middle. What may be found out only then declines before. `subqueries`: the plans
+    of the scalar subqueries of the query, by number.
     """
 
-    def __init__(self, tree: LogicalPlan, settings: Settings, sites: Sites, for_good: bool = False) -> None:
+    def __init__(
+        self,
+        tree: LogicalPlan,
+        settings: Settings,
+        sites: Sites,
+        for_good: bool = False,
+        subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
+    ) -> None:
         self.tree = tree
         self.graph = StageGraph()
         self.facts = Facts(settings.topk_dynamic_pruning)
         self._settings = settings
         self._sites = sites
         self._for_good = for_good
+        self._subqueries = subqueries
 
     @cached_property
     def site(self) -> Site:
@@ -140,9 +151,7 @@ class Planner:
 
     def plan(self, answer: Callable[[Step], Rows | None]) -> StageGraph:
         """The finished graph. `answer` gives the rows of a step; None where it is not to be run now."""
-        self.graph.site = self.site
-        self._check_files()
-        steps, rows = self.lower(self.tree), None
+        steps, rows = self.lower_all(), None
         while True:
             try:
                 step = steps.send(rows)
@@ -150,6 +159,19 @@ class Planner:
                 self.graph.end(done.value, Result())
                 return self.graph
             rows = answer(step)
+
+    def lower_all(self) -> Steps[Pipeline]:
+        """The open stage that gives the rows of the whole plan."""
+        self.tree = yield from compute_subqueries(self, self._subqueries)
+        self.graph.site = self.site
+        self._check_files()
+        return (yield from self.lower(self.tree))
+
+    def inside(self, plan: LogicalPlan) -> Planner:
+        """A planner of another plan, for the same graph."""
+        planner = Planner(plan, self._settings, self._sites, subqueries=self._subqueries)
+        planner.graph = self.graph
+        return planner
 
     @property
     def _scans(self) -> list[Scan]:
@@ -166,6 +188,10 @@ class Planner:
     def step(self, rows: Pipeline, is_probe: bool = False) -> Steps[Rows | None]:
         """The rows of a pipeline on the driver, before planning goes on; None where explain does not run it."""
         return (yield Step(self.graph.end(rows, Gather()), is_probe))
+
+    def subquery(self, rows: Pipeline, number: int) -> Steps[Rows | None]:
+        """The rows of a subquery, before the plan that reads its value is planned."""
+        return (yield Step(self.graph.subquery(rows, number)))
 
     def lower(self, plan: LogicalPlan) -> Steps[Pipeline]:
         """The open stage that gives the rows of `plan`; the stages before it are in the graph."""

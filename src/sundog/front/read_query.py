@@ -1,0 +1,105 @@
+"""Catalyst's plan of a query, with the plans of its scalar subqueries, as logical plans.
+
+Each subquery is a plan of its own to Spark: with its own tree, its own leaves and files. Here it becomes a logical plan
+that the planner runs before the one that reads its value. What of it sundog cannot compute is Spark's as a whole: the
+subquery is then an input from Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from sundog.config import Settings
+from sundog.front.catalyst_json import Node
+from sundog.front.expressions.reading import Scope, Subquery
+from sundog.front.jvm.plan import CatalystPlan, output_fields
+from sundog.front.match import Matches, convert_subquery, match_plan, struct_values
+from sundog.front.partitioning import drawn_over_moved_rows
+from sundog.front.relation.relation import read_table
+from sundog.front.session.session_conf import SessionConf
+from sundog.plan.logical import Foreign, LogicalPlan
+from sundog.support import Declined
+from sundog.tables.table import Table
+
+T = TypeVar("T")
+
+
+@dataclass
+class QueryReader:
+    """Reads one query. `foreign`: where the inputs are that stay Spark's, by handle; `subqueries`: by number."""
+
+    session: Any
+    conf: SessionConf
+    settings: Settings
+    scope: Scope
+    foreign: dict[int, tuple[CatalystPlan, tuple[int, ...]]] = field(default_factory=dict)
+    subqueries: dict[int, LogicalPlan] = field(default_factory=dict)
+    _known: list[tuple[Node, Any, Subquery | Declined]] = field(
+        default_factory=list
+    )  # each with its plan, read and not
+
+    def match(self, catalyst: CatalystPlan, collected: bool) -> Matches:
+        """What sundog takes of the query. `collected`: its rows are wanted on the driver."""
+        tables, scope = self._tables_of(catalyst), self._scope_of(catalyst)
+        return match_plan(catalyst.root, tables, self._foreign_in(catalyst), self.settings, scope, collected)
+
+    def _tables_of(self, catalyst: CatalystPlan) -> Callable[[Node, Node | None], Table]:
+        """Each leaf is read once, although the search may come by several times."""
+        seen: dict[tuple[int, ...], Table | Declined] = {}
+
+        def table_of(leaf: Node, condition: Node | None) -> Table:
+            if leaf.path not in seen:
+                try:
+                    decoder = self.settings.decoder
+                    seen[leaf.path] = read_table(catalyst, leaf, condition, self.conf, self.session, decoder)
+                except Declined as declined:
+                    seen[leaf.path] = declined
+            return _given(seen[leaf.path])
+
+        return table_of
+
+    def _foreign_in(self, catalyst: CatalystPlan) -> Callable[[Node], Foreign]:
+        return lambda node: self._foreign(catalyst, node)
+
+    def _foreign(self, catalyst: CatalystPlan, node: Node) -> Foreign:
+        handle = len(self.foreign)
+        self.foreign[handle] = catalyst, node.path
+        return Foreign(handle, output_fields(catalyst.jnode(node.path)), node.name)
+
+    def _scope_of(self, catalyst: CatalystPlan) -> Scope:
+        return replace(self.scope, subquery=lambda node: self._subquery(catalyst, node))
+
+    def _subquery(self, catalyst: CatalystPlan, node: Node) -> Subquery:
+        """What the node of a scalar subquery stands for; the same for two whose results are the same."""
+        jplan, tree = catalyst.jsubquery(node), node["plan"]
+        for known, jknown, found in self._known:
+            if known == tree and jknown.sameResult(jplan):
+                return _given(found)
+        try:
+            made: Subquery | Declined = self._new_subquery(catalyst.inside(self.session._jvm, jplan, node))
+        except Declined as declined:
+            made = declined
+        self._known.append((tree, jplan, made))
+        return _given(made)
+
+    def _new_subquery(self, plan: CatalystPlan) -> Subquery:
+        tables, foreign = self._tables_of(plan), self._foreign_in(plan)
+        try:
+            tree = convert_subquery(plan.root, tables, foreign, self.settings, self._scope_of(plan))
+            is_struct = struct_values(plan.root) is not None
+        except Declined:
+            drawn = drawn_over_moved_rows(plan.root)
+            if drawn is not None:
+                raise Declined(drawn) from None
+            tree, is_struct = foreign(plan.root), False
+        number = len(self.subqueries)
+        self.subqueries[number] = tree
+        return Subquery(number, tuple(tree.schema.types), is_struct)
+
+
+def _given(found: T | Declined) -> T:
+    if isinstance(found, Declined):
+        raise found
+    return found
