@@ -114,3 +114,51 @@ def test_switched_off_shapes_say_so() -> None:
     matches = match(text, Settings(topk_enabled=False))
     assert not matches.found
     assert [reason.code for reason in matches.reasons] == [Code.DISABLED]
+
+
+LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
+SHUFFLES = [
+    {"class": LOGICAL + "Repartition", "num-children": 1, "numPartitions": 4, "shuffle": True, "child": 0},
+    {"class": LOGICAL + "Repartition", "num-children": 1, "numPartitions": 4, "shuffle": False, "child": 0},
+    {"class": LOGICAL + "RebalancePartitions", "num-children": 1, "partitionExpressions": [], "child": 0},
+]
+
+
+def repartitioned(name: str, above: str, node: dict[str, Any]) -> str:
+    """The recorded plan with a node that moves rows below the first one of a class."""
+    nodes = json.loads((NEWEST / f"{name}.json").read_text())
+    at = 1 + next(index for index, each in enumerate(nodes) if each["class"] == LOGICAL + above)
+    return json.dumps([*nodes[:at], node, *nodes[at:]])
+
+
+@pytest.mark.parametrize("node", SHUFFLES)
+@pytest.mark.parametrize(
+    ("name", "above"), [("aggregate", "Aggregate"), ("topk_offset", "Sort"), ("window_range", "Window")]
+)
+def test_moving_rows_below_a_shape_changes_nothing(name: str, above: str, node: dict[str, Any]) -> None:
+    (plain,) = match((NEWEST / f"{name}.json").read_text()).found
+    (found,) = match(repartitioned(name, above, node)).found
+    assert found.plan == plain.plan
+
+
+@pytest.mark.parametrize("node", SHUFFLES)
+def test_moving_the_rows_of_a_result_is_left_to_spark(node: dict[str, Any]) -> None:
+    nodes = json.loads((NEWEST / "aggregate.json").read_text())
+    found = match(json.dumps([node, *nodes])).found
+    assert [each.path for each in found] == ([] if node.get("shuffle") is False else [(0,)])
+
+
+def test_moving_rows_by_an_expression_may_raise() -> None:
+    def by(*keys: dict[str, Any]) -> list[Any]:
+        return match(
+            repartitioned("aggregate", "Aggregate", {**SHUFFLES[2], "partitionExpressions": [list(keys)]})
+        ).found
+
+    expressions = "org.apache.spark.sql.catalyst.expressions."
+    column = {"class": expressions + "AttributeReference", "num-children": 0, "name": "num", "dataType": "integer"}
+    order = {"class": expressions + "SortOrder", "num-children": 1}
+    negated = {"class": expressions + "UnaryMinus", "num-children": 1}
+    assert by(column)
+    assert by(order, column)
+    assert not by(negated, column)
+    assert not by(order, negated, column)

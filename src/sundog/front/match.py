@@ -20,7 +20,7 @@ from sundog.front.early_errors import early_errors
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import translate
 from sundog.front.floating_point import added_as_spark_does
-from sundog.front.partitioning import drawn_over_moved_rows, has_one_partition, shows_partitions
+from sundog.front.partitioning import check_repartition, drawn_over_moved_rows, has_one_partition, shows_partitions
 from sundog.front.relation.columns import internal_name
 from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
@@ -103,6 +103,7 @@ class _Matcher:
         self._collected = collected
         self._foreign_names: dict[tuple[int, ...], list[str]] = {}
         self._heights: dict[int, int] = {}
+        self._shapes_above = 0
 
     def search_all(self, root: Node, matches: Matches) -> None:
         """From the root down; below what is taken, nothing is looked for."""
@@ -196,7 +197,7 @@ class _Matcher:
                 return self._limit(node)
             case "Aggregate":
                 self._check_enabled(self._settings.aggregate_enabled, "spark.sundog.aggregate.enabled", node)
-                child = self._convert(node.child)
+                child = self._convert_input(node.child)
                 return self._added_up(match_aggregate(node, child, self._scope(child)))
             case "Expand":
                 child = self._convert(node.child)
@@ -211,12 +212,23 @@ class _Matcher:
                 return match_join(node, left, right, self._scope(left, right))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
-                child = self._convert(node.child) if node["partitionSpec"] else self._window_input(node)
+                child = self._convert_input(node.child) if node["partitionSpec"] else self._window_input(node)
                 return self._added_up(match_window(node, child, self._scope(child)))
+            case "Repartition" | "RepartitionByExpression" | "RebalancePartitions" if self._shapes_above:
+                check_repartition(node)
+                return self._convert(node.child)
             case "SubqueryAlias" | "WindowGroupLimit":  # the latter drops early what a filter above drops in any case
                 return self._convert(node.child)
             case _:
                 raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)
+
+    def _convert_input(self, node: Node) -> LogicalPlan:
+        """The rows that a shape reads: it looks at all of them, in whichever partitions they are."""
+        self._shapes_above += 1
+        try:
+            return self._convert(node)
+        finally:
+            self._shapes_above -= 1
 
     def _convert_all(self, nodes: Sequence[Node]) -> list[LogicalPlan]:
         """All of them, or the reasons of all that cannot be."""
@@ -250,9 +262,9 @@ class _Matcher:
         if shape is None:
             raise Declined.because(Code.PLAN_VERSION, "a limit of unknown form", node.name)
         self._check_enabled(self._settings.topk_enabled, "spark.sundog.topk.enabled", node)
-        child = self._convert(shape.child)
         if shape.sort is None:
-            return Limit(child, shape.limit, shape.offset)
+            return Limit(self._convert(shape.child), shape.limit, shape.offset)
+        child = self._convert_input(shape.child)
         plan: LogicalPlan = TopK(child, self._order(shape.sort, child), shape.limit, shape.offset)
         for project in reversed(shape.projects):
             plan = self._project(project, plan)
@@ -261,7 +273,7 @@ class _Matcher:
     def _window_input(self, node: Node) -> LogicalPlan:
         """A window without PARTITION BY is worth taking whatever lies below it: Spark would run it on one core."""
         try:
-            return self._convert(node.child)
+            return self._convert_input(node.child)
         except Declined:
             if any(below.name in SHAPE_NODES for below in node.child.walk()):
                 raise

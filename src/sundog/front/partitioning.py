@@ -1,10 +1,12 @@
 """What in Spark's plan shows how rows are spread over partitions, and in which order they lie there.
 
 `rand(3)`, `monotonically_increasing_id()`, a seeded `sample` or a function over whole partitions give the same result
-run after run only because Spark spreads the rows the same way run after run. Two things follow.
+run after run only because Spark spreads the rows the same way run after run. Three things follow.
 
 *Above* a part that sundog takes, they see our partitions. Those are Spark's where Spark has only one: a top-k, a limit,
 an aggregate without keys. Below anything else that shows partitions, a part stays on Spark.
+
+*Below* a shape that reads all rows, `repartition` moves rows and changes nothing else: it is left out.
 
 *Below* a window that takes its rows from a Spark plan, Spark evaluates them itself, once, over its own partitions. That
 is the plan's own spread as long as nothing below moves rows: where an exchange does, adaptive execution chooses the
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from sundog.front.catalyst_json import Node
 from sundog.plan.logical import Aggregate, Filter, Limit, LogicalPlan, Project, TopK
-from sundog.support import Code, Reason
+from sundog.support import Code, Declined, Reason
 
 NONDETERMINISTIC = frozenset(
     [
@@ -55,6 +57,14 @@ def _joins_partitions(node: Node) -> bool:
     """`coalesce(n)`. One partition is one partition, however many there were; two may hold other rows than Spark's
     two."""
     return node.name == "Repartition" and node.get("shuffle") is False and node.get("numPartitions") != 1
+
+
+def check_repartition(node: Node) -> None:
+    """Decline a `repartition` by anything but columns: Spark would evaluate it, and may raise, for each row."""
+    for tree in node.get("partitionExpressions") or ():
+        key = tree.child_at(0) if tree.name == "SortOrder" else tree
+        if key.name != "AttributeReference":
+            raise Declined.because(Code.UNKNOWN_EXPRESSION, f"{node.name} by a {key.name}", node.name)
 
 
 def drawn_over_moved_rows(root: Node) -> Reason | None:
