@@ -170,6 +170,6 @@ def _probe_first(planner: Planner, sides: _Sides) -> Steps[tuple[Pipeline, _Side
     keys = tuple(NamedExpr(f"key#{number}", key) for number, key in enumerate(spec.probe_keys))
     batches = yield from planner.step(replace(held, purpose="Keys").then(ProjectOperator(keys)))
     whole = None if batches is None else one_batch(batches, ProjectOperator(keys).schema)
-    sets = [None if whole is None else key_set(column) for column in (whole.columns if whole else keys)]
+    sets = [None] * len(keys) if whole is None else [key_set(column) for column in whole.columns]
     build = _with_filters(sides.build, spec.build_keys, spec.null_safe, sets)
     return replace(held, purpose="Join"), replace(sides, build=build)
