@@ -123,10 +123,23 @@ def decimals(scale: int, *values: str) -> pa.Table:
     return table(v=pa.array([Decimal(value) for value in values], pa.decimal128(20, scale)))
 
 
-def test_decimals_of_one_type_are_exact() -> None:
+def test_decimals_of_one_scale_are_exact() -> None:
     large = "123456789012345.67"
-    assert difference(decimals(2, large), decimals(2, large), SameRows()) is None
-    assert difference(decimals(2, large), decimals(2, "123456789012345.68"), SameRows()) is not None
+    wide = table(v=pa.array([Decimal(large)], pa.decimal128(38, 2)))
+    assert difference(decimals(2, large), wide, SameRows()) is None
+    for exact in (True, False):
+        other = decimals(2, "123456789012345.68")
+        assert difference(decimals(2, large), other, SameRows(), exact_decimals=exact) is not None
+    assert difference(decimals(6, "0.333333"), decimals(6, "0.333334"), SameRows()) is not None
+
+
+def test_another_engine_may_cut_off_what_spark_rounds() -> None:
+    def differs(*values: str) -> bool:
+        spark, other = (decimals(6, value) for value in values)
+        return difference(spark, other, SameRows(), exact_decimals=False) is not None
+
+    assert not differs("0.666667", "0.666666")
+    assert differs("0.666667", "0.666660")
 
 
 def test_a_quotient_may_be_off_by_the_last_digit_of_the_coarser_engine() -> None:

@@ -81,6 +81,19 @@ def test_polars_queries_belong_to_cases() -> None:
     assert set(QUERIES) <= {case.name for case in CASES}
 
 
+def test_polars_sorts_nulls_as_spark_does() -> None:
+    pytest.importorskip("polars")
+    from sundog.benchmarks.engines.polar import with_spark_nulls
+
+    query = "select a, sum(b) over (order by c) from t order by a desc, coalesce(b, 1)"
+    sorted_query = query.replace("a desc,", "a desc nulls last,") + " nulls first"
+    assert with_spark_nulls(query) == sorted_query
+    assert with_spark_nulls(f"{query}\nlimit 10\n") == f"{sorted_query}\nlimit 10\n"
+    assert with_spark_nulls("select a from t order by\n  a") == "select a from t order by\n  a nulls first"
+    for unsorted in ("select a from t", "select sum(b) over (order by c) as s from t"):
+        assert with_spark_nulls(unsorted) == unsorted
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("data")

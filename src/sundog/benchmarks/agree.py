@@ -2,13 +2,15 @@
 
 Engines name columns, choose integer widths and carry strings differently, so columns are compared by position after
 bringing them to a common form: numbers as int64 or double, strings as strings, instants as microseconds, dates as days.
-Decimals of one type on both sides are compared exactly. Where one engine has a double or another scale, as for averages
-and quotients, one unit in the last place of the coarser side is allowed.
+Decimals of one scale are compared exactly, but quotients and averages of another engine than Spark may be off by their
+last digit, which some round and some cut off. Where one side has a double or another scale, one unit in the last place
+of the coarser side is allowed, or a hundred-thousandth: what was divided at six digits may have been added up since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +19,23 @@ import pyarrow.compute as pc
 from sundog.benchmarks.cases.model import Check, SameCount, SameKeys, SameOrder, SameRows, SameTop
 
 RELATIVE_TOLERANCE = 1e-9
+_DIVIDED_TOLERANCE = 1e-5
+_MONEY_SCALE = 2
 _EXAMPLE_ROWS = 3
 
 
-def difference(expected: pa.Table, actual: pa.Table, check: Check) -> str | None:
-    """What differs, in one sentence; None if the answers are the same as far as the check can ask."""
+def difference(expected: pa.Table, actual: pa.Table, check: Check, *, exact_decimals: bool = True) -> str | None:
+    """What differs, in one sentence; None if the answers are the same as far as the check can ask.
+
+    Without `exact_decimals`, decimals of more than two places may be off by the last one.
+    """
     if expected.num_rows != actual.num_rows:
         return f"{actual.num_rows:,} rows, not {expected.num_rows:,}"
     if expected.num_columns != actual.num_columns:
         return f"{actual.num_columns} columns, not {expected.num_columns}"
     if isinstance(check, SameCount) or expected.num_rows == 0:
         return None
-    left, right, tolerances = _common_form(expected, actual)
+    left, right, tolerances = _common_form(expected, actual, exact_decimals)
 
     def compare(want: pa.Table, got: pa.Table) -> str | None:
         return _compare(want, got, tolerances)
@@ -43,7 +50,7 @@ def difference(expected: pa.Table, actual: pa.Table, check: Check) -> str | None
         case SameOrder(keys):
             return compare(_columns(left, keys), _columns(right, keys)) or compare(_sorted(left), _sorted(right))
         case SameTop(keys, limit) if limit is not None and expected.num_rows < limit:
-            return difference(expected, actual, SameOrder(keys))
+            return difference(expected, actual, SameOrder(keys), exact_decimals=exact_decimals)
         case SameTop(()):
             return None
         case SameTop(keys):
@@ -52,29 +59,39 @@ def difference(expected: pa.Table, actual: pa.Table, check: Check) -> str | None
             )
 
 
-def _common_form(left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table, dict[str, float]]:
-    """Both tables with columns `0`, `1`, … of the same types, and how far numbers of a column may be apart."""
+@dataclass(frozen=True)
+class _Tolerance:
+    relative: float = RELATIVE_TOLERANCE
+    absolute: float = RELATIVE_TOLERANCE
+
+
+def _common_form(
+    left: pa.Table, right: pa.Table, exact_decimals: bool
+) -> tuple[pa.Table, pa.Table, dict[str, _Tolerance]]:
+    """Both tables with columns `0`, `1`, … of the same types, and how far doubles of a column may be apart."""
     names = [str(place) for place in range(left.num_columns)]
-    arrays = [(_array(a), _array(b)) for a, b in zip(left.columns, right.columns, strict=True)]
-    pairs = [_common_column(a, b) for a, b in arrays]
-    tolerances = {name: _tolerance(a.type, b.type) for name, (a, b) in zip(names, arrays, strict=True)}
-    return pa.table([a for a, _ in pairs], names), pa.table([b for _, b in pairs], names), tolerances
+    columns = [
+        _common_column(_array(a), _array(b), exact_decimals) for a, b in zip(left.columns, right.columns, strict=True)
+    ]
+    tolerances = {name: tolerance for name, (_, _, tolerance) in zip(names, columns, strict=True)}
+    return pa.table([a for a, _, _ in columns], names), pa.table([b for _, b, _ in columns], names), tolerances
 
 
-def _tolerance(left: pa.DataType, right: pa.DataType) -> float:
-    scales = [dtype.scale for dtype in (left, right) if pa.types.is_decimal(dtype) and dtype.scale > 0]
-    return float(10.0 ** -min(scales)) if scales and not left.equals(right) else RELATIVE_TOLERANCE
-
-
-def _common_column(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array]:
-    if pa.types.is_decimal(left.type) and left.type.equals(right.type):
-        return left, right
+def _common_column(left: pa.Array, right: pa.Array, exact_decimals: bool) -> tuple[pa.Array, pa.Array, _Tolerance]:
+    scales = [side.type.scale for side in (left, right) if pa.types.is_decimal(side.type)]
+    if len(scales) == 2 and scales[0] == scales[1] and (exact_decimals or scales[0] <= _MONEY_SCALE):
+        dtype = pa.decimal128(38, scales[0])
+        return left.cast(dtype), right.cast(dtype), _Tolerance()
     left, right = _plain(left), _plain(right)
+    tolerance = _Tolerance()
+    if scales and min(scales) > 0:
+        same = len(scales) == 2 and scales[0] == scales[1]
+        tolerance = _Tolerance(RELATIVE_TOLERANCE if same else _DIVIDED_TOLERANCE, 10.0 ** -min(scales))
     if left.type.equals(right.type):
-        return left, right
+        return left, right, tolerance
     if _is_number(left.type) and _is_number(right.type):
-        return left.cast(pa.float64()), right.cast(pa.float64())
-    return left.cast(pa.string()), right.cast(pa.string())
+        return left.cast(pa.float64()), right.cast(pa.float64()), tolerance
+    return left.cast(pa.string()), right.cast(pa.string()), tolerance
 
 
 def _is_number(dtype: pa.DataType) -> bool:
@@ -136,7 +153,7 @@ def _sorted(table: pa.Table) -> pa.Table:
     return table.sort_by([(name, "ascending") for name in names])
 
 
-def _compare(left: pa.Table, right: pa.Table, tolerances: Mapping[str, float]) -> str | None:
+def _compare(left: pa.Table, right: pa.Table, tolerances: Mapping[str, _Tolerance]) -> str | None:
     if left.num_rows != right.num_rows:
         return f"{right.num_rows:,} rows above the last one's ties, not {left.num_rows:,}"
     for name in left.column_names:
@@ -148,11 +165,13 @@ def _compare(left: pa.Table, right: pa.Table, tolerances: Mapping[str, float]) -
     return None
 
 
-def _differing_rows(left: pa.Array, right: pa.Array, tolerance: float) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def _differing_rows(
+    left: pa.Array, right: pa.Array, tolerance: _Tolerance
+) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     null_left, null_right = (np.asarray(pc.is_null(side)) for side in (left, right))
     if pa.types.is_floating(left.type):
         want, got = (np.asarray(pc.fill_null(side, 0.0)) for side in (left, right))
-        same = np.isclose(got, want, rtol=RELATIVE_TOLERANCE, atol=tolerance, equal_nan=True)
+        same = np.isclose(got, want, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True)
     else:
         same = np.asarray(pc.fill_null(pc.equal(left, right), True))
     return np.flatnonzero((null_left != null_right) | ~(same | null_left))

@@ -73,18 +73,21 @@ def _check(spark: Any, case: Case, placements: Sequence[str]) -> Iterator[Checke
         actual = _answer(spark, case)
         run = sundog.last_run()
         taken = Taken.of(run.accelerated, run.whole)
-        yield Checked(case.name, placement, taken, run.fallback_reason, _difference(expected, actual, case))
+        yield Checked(case.name, placement, taken, run.fallback_reason, answers_differ(expected, actual, case))
 
 
 def _answer(spark: Any, case: Case) -> pa.Table | str:
-    """The rows, or the condition of the error that Spark raises instead."""
+    """The rows, or the error that comes instead: by its condition if it is Spark's, by its words if it is a bug."""
     try:
         return as_arrow(spark.sql(case.sql))
     except PySparkException as error:
         return error.getErrorClass() or type(error).__name__
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
-def _difference(expected: pa.Table | str, actual: pa.Table | str, case: Case) -> str | None:
+def answers_differ(expected: pa.Table | str, actual: pa.Table | str, case: Case) -> str | None:
+    """What differs, in one sentence: rows, types, or which error was raised; None if nothing does."""
     if isinstance(expected, str) or isinstance(actual, str):
         want, got = (answer if isinstance(answer, str) else "an answer" for answer in (expected, actual))
         return None if want == got else f"{got}, not {want}"

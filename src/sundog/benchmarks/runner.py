@@ -30,6 +30,7 @@ import sundog
 from sundog.benchmarks.agree import difference
 from sundog.benchmarks.cases.model import Case, DataRef
 from sundog.benchmarks.data.catalog import find_data_set
+from sundog.benchmarks.engines.catalog import find_engine
 from sundog.benchmarks.job import NEXT_CASE, CaseJob, Job, Message
 from sundog.benchmarks.processes import PeakMemory, process_tree
 from sundog.benchmarks.results import Measurement, Results, Status
@@ -41,6 +42,7 @@ _START_SECONDS = 180
 _END_SECONDS = 20
 _STDERR_LINES = 3
 _THE_END = object()
+_SPARK_FAMILIES = ("spark", "sundog")  # the same decimals to the last digit
 
 
 @dataclass(frozen=True)
@@ -373,7 +375,8 @@ def _with_agreement(
         answered.sort(key=lambda m: m.engine != "spark")
         for measurement in answered[1:]:
             expected, actual = (_read_answer(answers[m.case, m.engine]) for m in (answered[0], measurement))
-            wrong = difference(expected, actual, case.check)
+            is_spark = find_engine(measurement.engine).family in _SPARK_FAMILIES
+            wrong = difference(expected, actual, case.check, exact_decimals=is_spark)
             note = measurement.note if wrong is None else f"differs from {answered[0].engine}: {wrong}"
             checked[case.name, measurement.engine] = replace(measurement, agrees=wrong is None, note=note)
     return [checked.get((m.case, m.engine), m) for m in measurements]
