@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -23,7 +23,39 @@ def plan_text(frame: Any) -> str:
     return stable_text(json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()))
 
 
-def stable_text(nodes: Any) -> str:
-    """JSON without the id of the JVM, which makes each recording different for no reason."""
-    text = json.dumps(nodes, indent=1, ensure_ascii=False)
-    return re.sub(r'"jvmId": "[^"]+"', '"jvmId": "jvm"', text) + "\n"
+def stable_text(recorded: Any) -> str:
+    """JSON that is the same for the same queries, whatever was recorded before them.
+
+    The id of the JVM is left out, and expression ids are numbered in the order in which they appear: of a whole plan,
+    or of each entry of a list of queries.
+    """
+    queries = recorded if _is_list_of_queries(recorded) else [recorded]
+    for query in queries:
+        _number_ids(query, {})
+    return json.dumps(recorded, indent=1, ensure_ascii=False) + "\n"
+
+
+def _is_list_of_queries(recorded: Any) -> bool:
+    return isinstance(recorded, list) and all(isinstance(entry, dict) and "sql" in entry for entry in recorded)
+
+
+def _number_ids(value: Any, numbers: dict[int, int]) -> None:
+    if isinstance(value, dict):
+        if "jvmId" in value:
+            value["id"] = numbers.setdefault(value["id"], len(numbers))
+            value["jvmId"] = "jvm"
+        for part in value.values():
+            _number_ids(part, numbers)
+    elif isinstance(value, list):
+        for part in value:
+            _number_ids(part, numbers)
+
+
+def main() -> None:
+    """Number the ids of what is recorded already, without a Spark: `python -m tests.plans.analysed`."""
+    for file in sorted(Path(__file__).parent.glob("*/*.json")):
+        file.write_text(stable_text(json.loads(file.read_text())))
+
+
+if __name__ == "__main__":
+    main()

@@ -5,12 +5,14 @@ without a JVM.
     .venvs/4.1/bin/python -m tests.plans.record
 
 The plans go into the folder of the Spark that is installed; what that Spark cannot analyse is left out and printed.
-Then look at what changed: `git diff --no-index tests/plans/4.2 tests/plans/4.3`.
+A plan is recorded the same whatever is recorded beside it, and wherever. Then look at what changed: `git diff --no-index tests/plans/4.2 tests/plans/4.3`.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,8 @@ QUERIES = {
 
 
 def main() -> None:
+    os.environ["TZ"] = "UTC"  # Python and the JVM that it starts print instants in it
+    time.tzset()
     spark = session("plans", "local[1]", {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"})
     folder = NEWEST.with_name(spark_version().name)
     folder.mkdir(exist_ok=True)
