@@ -125,7 +125,8 @@ def test_the_costs_that_come_with_sundog_give_about_the_number_of_reads_that_com
     measured = Calibration(executors={"decode_ns_per_byte": EXECUTORS.decode_ns_per_byte})
     row, byte = EXECUTORS.shuffle_ns_per_row, EXECUTORS.shuffle_ns_per_byte
     calibrating._add_shuffle(measured, row + 8 * byte, row + 128 * byte)
-    assert measured.executors["max_scattered_reads"] == pytest.approx(EXECUTORS.max_scattered_reads, rel=0.15)
+    reads = measured.executors["max_scattered_reads"]
+    assert EXECUTORS.max_scattered_reads <= reads <= 1.3 * EXECUTORS.max_scattered_reads  # it was chosen with care
 
 
 def test_no_more_reads_are_allowed_than_there_may_be_shares() -> None:

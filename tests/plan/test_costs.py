@@ -140,6 +140,7 @@ def test_lines_show_each_number_with_its_measurement() -> None:
     assert lines[1] == "task_bytes=12,345  (a task of less input takes less time than it takes to start it)"
 
 
-def test_moving_a_row_is_compared_with_decoding_by_their_ratio() -> None:
-    costs = DRIVER.changed_by({"decode_ns_per_byte": 2, "shuffle_ns_per_row": 100, "shuffle_ns_per_byte": 3})
-    assert (costs.shuffle_row_in_decoded_bytes, costs.shuffle_byte_in_decoded_bytes) == (50, 1.5)
+def test_moving_a_row_is_compared_with_reading_it_again_by_their_ratio() -> None:
+    numbers = {"decode_ns_per_byte": 2, "reread_factor": 2, "shuffle_ns_per_row": 100, "shuffle_ns_per_byte": 3}
+    costs = DRIVER.changed_by(numbers)
+    assert (costs.shuffle_row_in_reread_bytes, costs.shuffle_byte_in_reread_bytes) == (25, 0.75)

@@ -9,8 +9,8 @@ sundog's own scan and exchange, every slot busy, and written to a file that `spa
     shuffle_ns_per_byte    of an exchange of next to no rows, times the slots: two equations for two numbers
     max_scattered_reads    1 + m / r for a row of 24 bytes: the read that there is anyway, and those that take as long
                            as moving the row. m = shuffle_ns_per_row + 24 shuffle_ns_per_byte;
-                           r = 1.6 * 24 decode_ns_per_byte, since a row that every task reads is also hashed or
-                           compared, and mostly dropped. At most max_shares: nobody has tried more
+                           r = reread_factor * 24 decode_ns_per_byte, since a row that every task reads is also
+                           hashed or compared, and mostly dropped. At most max_shares: nobody has tried more
     task_bytes             from jobs of few and of many empty tasks. 4 MiB belong to a task that costs 30 ms and bytes
                            that are decoded in 1.25 ns; here as many times that as a task costs more, and a byte less
 
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 DEFAULT_FILE = Path("sundog-costs.json")
 _NARROW_COLUMNS, _WIDE_COLUMNS = 1, 16  # of 8 bytes
 _TYPICAL_ROW_BYTES = 24  # a key and two numbers
-_READ_OVER_DECODE = 1.6  # a byte is decoded in 1.25 ns; decoded, hashed or compared, and dropped in 2 (docs/decisions)
 _MAX_SLOTS = 64  # more slots than this do not make the numbers better, but the shuffle files larger
 _TASK_NS = 30e6  # of a Spark task, where `EXECUTORS` was measured
 _MAX_TASK_BYTES = 64 << 20  # so that a busy hour of the scheduler does not leave slots idle ever after
@@ -272,7 +271,7 @@ def _add_shuffle(measured: Calibration, narrow_ns: float, wide_ns: float) -> Non
         return
     decode = measured.executors["decode_ns_per_byte"]
     moved_ns = per_row + per_byte * _TYPICAL_ROW_BYTES
-    reads = 1 + moved_ns / (decode * _TYPICAL_ROW_BYTES * _READ_OVER_DECODE)
+    reads = 1 + moved_ns / (decode * _TYPICAL_ROW_BYTES * EXECUTORS.reread_factor)
     measured.executors["shuffle_ns_per_row"] = _rounded(per_row)
     measured.executors["shuffle_ns_per_byte"] = _rounded(per_byte)
     measured.executors["max_scattered_reads"] = _rounded(min(reads, EXECUTORS.max_shares))

@@ -128,7 +128,7 @@ def _shares(planner: Planner, plan: Aggregate, keys: tuple[NamedExpr, ...], move
     texts = [column.name for column in access.reading.file_columns if is_text(column.dtype)]
     state_bytes = state_layout(keys, plan.aggregates).single_bytes * rows + access.column_bytes(texts)
     shares = slots * math.ceil(state_bytes * costs.share_memory_factor / (slots * site.task_memory_bytes))
-    moving = moved * (costs.shuffle_row_in_decoded_bytes + costs.shuffle_byte_in_decoded_bytes * size / rows)
+    moving = moved * (costs.shuffle_row_in_reread_bytes + costs.shuffle_byte_in_reread_bytes * size / rows)
     return 1 if shares > costs.max_shares or (shares - 1) * size > moving else shares
 
 
