@@ -49,7 +49,7 @@ def answer(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("placement", "most_shares", "most_partitions"),
+    ("placement", "max_shares", "max_partitions"),
     [("driver", 1, None), ("executors", 8, None), ("executors", 1, None), ("executors", 1, 4)],
     ids=str,
 )
@@ -57,19 +57,19 @@ def test_more_groups_than_memory(
     enabled: Any,
     answer: pa.Table,
     placement: str,
-    most_shares: int,
-    most_partitions: int | None,
+    max_shares: int,
+    max_partitions: int | None,
 ) -> None:
     """In shares or partitions that are small enough; or, where there may be four of them only, through the disk."""
     enabled.conf.set("spark.sundog.placement", placement)
     enabled.conf.set("spark.sundog.task.memoryBytes", "256m")
     before = scratch_folders(enabled)
-    with costs(enabled, max_shares=most_shares, max_exchange_partitions=most_partitions or 1000):
+    with costs(enabled, max_shares=max_shares, max_exchange_partitions=max_partitions or 1000):
         ours = enabled.sql(QUERY).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
-    assert ("HashShares" in run.plan) == (most_shares > 1)
-    assert (run.metrics.get("spill_count", 0) > 0) == (most_partitions is not None)
+    assert ("HashShares" in run.plan) == (max_shares > 1)
+    assert (run.metrics.get("spill_count", 0) > 0) == (max_partitions is not None)
     assert run.metrics["peak_memory_bytes"] <= 256 << 20
     assert scratch_folders(enabled) == before
     assert_same(ours, answer, ordered=True)

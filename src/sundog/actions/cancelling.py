@@ -30,7 +30,7 @@ from sundog.versions import spark_version
 
 _SUNDOG = f"{Path(__file__).parents[1]}/"
 _NO_JOB = -1
-_MOST_CAUSES = 16
+_MAX_CAUSES = 16
 
 Replacement = tuple[Any, str, Callable[..., Any]]
 
@@ -134,7 +134,7 @@ def _user_call(original: Callable[[], Any]) -> Callable[[], Any]:
 def is_cancelled_job(error: BaseException) -> bool:
     """Whether this is Spark's report that a job was cancelled, which may be the cause of what was raised."""
     origin = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    for _ in range(_MOST_CAUSES):
+    for _ in range(_MAX_CAUSES):
         if origin is None:
             return False
         throwable = is_instance_of(SparkContext._gateway, origin, "org.apache.spark.SparkThrowable")

@@ -22,7 +22,7 @@ from sundog.support import Code, Declined
 from sundog.types import is_text, is_view
 
 _WORTH_COMPACTING = 1 << 16
-_MOST_SHARED_NULLS = 1 << 20
+_MAX_SHARED_NULLS = 1 << 20
 
 
 class _Memory:
@@ -148,7 +148,7 @@ def _null_array(dtype: pa.DataType, length: int) -> pa.Array:
     """NULLs, as a slice of an array that is made once: they are what ungrouped counts are, and should cost nothing."""
     known = _null_arrays.get(dtype)
     if known is None or len(known) < length:
-        if length > _MOST_SHARED_NULLS:
+        if length > _MAX_SHARED_NULLS:
             return pa.nulls(length, dtype)
         known = pa.nulls(max(1024, 1 << length.bit_length()), dtype)
         _null_arrays[dtype] = known

@@ -37,7 +37,7 @@ class KeyTable:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all keys, but keep the room that they took: the next ones will be as many."""
+        """Forget all keys, but keep the memory that they took: the next ones will be as many."""
         self._slots = _FIRST_SLOTS
         self._table[:_FIRST_SLOTS] = -1
         self._blocks: Blocks = ()
@@ -45,7 +45,7 @@ class KeyTable:
 
     def look_up(self, keys: Sequence[Vector], length: int) -> Ids:
         """The number of each row's key; a new one where it is new."""
-        self._make_room(length)
+        self._reserve(length)
         known = len(self._blocks)
         words, blocks = self._encoded(keys, length)
         places = addresses(blocks)
@@ -104,11 +104,11 @@ class KeyTable:
         text: int = sum(block.size for block in self._blocks)
         return self.count * (8 * self._width + 8) + 4 * self._slots + text
 
-    def _make_room(self, rows: int) -> None:
+    def _reserve(self, rows: int) -> None:
         needed = self.count + rows
         if needed > len(self._words):
-            room = max(needed, 2 * len(self._words))
-            words, hashes = np.empty((room, self._width), np.int64), np.empty(room, np.uint64)
+            capacity = max(needed, 2 * len(self._words))
+            words, hashes = np.empty((capacity, self._width), np.int64), np.empty(capacity, np.uint64)
             words[: self.count], hashes[: self.count] = self._words[: self.count], self._hashes[: self.count]
             self._words, self._hashes = words, hashes
         if 2 * needed > len(self._table):

@@ -19,7 +19,7 @@ from sundog.functions.framed import Elements, Inputs, MergeableFunction, Positio
 from sundog.functions.grouped import COUNT, Accumulator, Groups, counted, grown, mask_of
 from sundog.kernels.groups.by_group import add_counts_by_group, count_by_group
 
-_FEW = 4  # rows a group, so that adding up groups costs less than going through the rows again
+_MIN_ROWS_PER_GROUP = 4  # from which adding up the sizes of groups costs less than going through the rows again
 
 
 class GroupCounts:
@@ -30,7 +30,7 @@ class GroupCounts:
 
     def update(self, valid: Bytes | None, groups: Groups) -> None:
         self.values = grown(self.values, groups.count, 0)
-        if valid is None and _FEW * groups.count <= len(groups.ids):
+        if valid is None and _MIN_ROWS_PER_GROUP * groups.count <= len(groups.ids):
             self.values[: groups.count] += groups.sizes
         else:
             count_by_group(groups.ids, mask_of(valid), self.values)

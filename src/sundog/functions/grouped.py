@@ -92,11 +92,11 @@ class Accumulator(ABC):
 
 
 def grown(array: A, groups: int, fill: Any) -> A:
-    """The state array with room for `groups`; what is new holds `fill`. Room doubles, so growing costs little."""
+    """The state array with capacity for `groups`; new entries hold `fill`. Capacity doubles: growing is amortised."""
     if groups <= len(array):
         return array
-    room = max(groups, 2 * len(array))
-    larger = np.full((room, *array.shape[1:]), fill, array.dtype)
+    capacity = max(groups, 2 * len(array))
+    larger = np.full((capacity, *array.shape[1:]), fill, array.dtype)
     larger[: len(array)] = array
     return larger  # type: ignore[return-value]
 

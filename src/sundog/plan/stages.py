@@ -231,7 +231,7 @@ class StageGraph:
         return self.subqueries[-1]
 
     def give_up(self, stages: Iterable[Stage], reason: str) -> None:
-        """These stages ran in vain."""
+        """Mark stages that ran but whose rows are not part of the answer."""
         self.given_up |= {stage.number: reason for stage in stages}
 
     def since(self, count: int) -> Sequence[Stage]:

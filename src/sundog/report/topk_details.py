@@ -27,7 +27,7 @@ from sundog.report.details import KeyAxis, RowGroupMark, RowGroupState, Threshol
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a row group, (file, row group), and by which bar. In the order of time."""
+    """What was decided about a row group, (file, row group), and by which threshold. In the order of time."""
 
     position: tuple[int, int]
     state: RowGroupState
@@ -48,8 +48,8 @@ def decisions_of(search: TopKSearch, in_tasks: bool) -> list[Decision]:
     start = search.plan.initial
     at_start = [Decision(place, RowGroupState.PRUNED_INITIAL_THRESHOLD, start) for place in search.ruled_out_at_start]
     judged = [
-        Decision(place, taken if was_taken else RowGroupState.PRUNED_DYNAMIC, bar)
-        for place, was_taken, bar in search.judged
+        Decision(place, taken if was_taken else RowGroupState.PRUNED_DYNAMIC, threshold)
+        for place, was_taken, threshold in search.judged
     ]
     return [*at_start, *judged]
 
@@ -65,7 +65,7 @@ def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
     groups = _row_groups(plan)
     ranks = [rank for group in groups for rank in (group.low, group.high)]
     values = key_values([*ranks, *(decision.threshold.lead for decision in decisions)], dtype)
-    lows, highs, bars = values[: len(ranks) : 2], values[1 : len(ranks) : 2], values[len(ranks) :]
+    lows, highs, thresholds = values[: len(ranks) : 2], values[1 : len(ranks) : 2], values[len(ranks) :]
     axis = KeyAxis([*lows, *highs])
     fates = {decision.position: decision.state for decision in decisions}
     marks = []
@@ -78,7 +78,7 @@ def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
         name = path.rsplit("/", 1)[-1]
         marks.append(RowGroupMark(name, position[1], group.candidate.rows, state, axis.point(low), axis.point(high)))
     place = {group.candidate.position: number for number, group in enumerate(groups)}
-    steps = _steps(decisions, bars, place, axis)
+    steps = _steps(decisions, thresholds, place, axis)
     return TopKDetails(render_order(order), plan.spec.k, order[0].descending, axis.scale, tuple(marks), tuple(steps))
 
 
@@ -97,16 +97,16 @@ def _row_groups(plan: TopKPlan) -> list[_RowGroup]:
 
 
 def _steps(
-    decisions: Sequence[Decision], bars: Sequence[Any], place: dict[tuple[int, int], int], axis: KeyAxis
+    decisions: Sequence[Decision], thresholds: Sequence[Any], place: dict[tuple[int, int], int], axis: KeyAxis
 ) -> list[ThresholdStep]:
     """Where the threshold moved. A threshold at NULL has no place on the axis and is left out."""
     steps: list[ThresholdStep] = []
     generation = -1
-    for decision, bar in zip(decisions, bars, strict=True):
+    for decision, threshold in zip(decisions, thresholds, strict=True):
         if not decision.threshold.bounded or decision.threshold.generation == generation:
             continue
         generation = decision.threshold.generation
-        value = axis.point(bar)
+        value = axis.point(threshold)
         if value is not None and decision.position in place:
             steps.append(ThresholdStep(place[decision.position], value))
     return steps

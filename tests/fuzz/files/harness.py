@@ -24,7 +24,7 @@ from sundog.parquet.reading import DataFile, FileColumn, ReadOptions
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
-_MOST_ROWS = 1 << 20  # of a row group that is read: damage may well say that a run of NULLs is longer
+_MAX_ROWS = 1 << 20  # of a row group that is read: damage may well say that a run of NULLs is longer
 
 # Strings to Spark are bytes; and it takes decimals as wide as they are stored. Neither is an address or a length.
 _HARMLESS = ("UTF8", "does not fit in precision")
@@ -95,7 +95,7 @@ def _read_column(file: DataFile, footer: Footer, column: FileColumn) -> bool:
     layout = FileLayout.of(own, file, footer)
     resolve_columns(footer, (column,), own.options)
     FileStatistics(layout).column(column.name)
-    groups = [group for group, rows in enumerate(footer.row_counts.tolist()) if rows <= _MOST_ROWS]
+    groups = [group for group, rows in enumerate(footer.row_counts.tolist()) if rows <= _MAX_ROWS]
     is_read = True
     for stored in (frozenset[str](), frozenset({column.name})):
         ours = _all_of(own, layout, column.name, groups, stored)

@@ -27,7 +27,7 @@ from tests.fuzz.files.checked_memory import MEMORY
 _LARGE = 1 << 40
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD")
 _STORED = ((pa.int32(), pa.int32()), (pa.int64(), pa.int64()), (pa.int32(), pa.int8()), (pa.int32(), pa.int64()))
-_MOST_ROWS = 1024
+_MAX_ROWS = 1024
 
 
 def footer(data: bytes) -> None:
@@ -77,7 +77,7 @@ def snappy(data: bytes) -> None:
 
 
 def levels(data: bytes) -> None:
-    rows, block = int.from_bytes(data[:2], "little") % _MOST_ROWS, data[2:]
+    rows, block = int.from_bytes(data[:2], "little") % _MAX_ROWS, data[2:]
     source = MEMORY.allow(pa.py_buffer(block or b"\0"))
     valid = np.full(rows, 7, np.uint8)
     missing = rows_with_values(source.address, source.address + len(block), valid)
@@ -86,7 +86,7 @@ def levels(data: bytes) -> None:
 
 
 def codes(data: bytes) -> None:
-    count, entries, block = int.from_bytes(data[:2], "little") % _MOST_ROWS, data[2] if len(data) > 2 else 0, data[3:]
+    count, entries, block = int.from_bytes(data[:2], "little") % _MAX_ROWS, data[2] if len(data) > 2 else 0, data[3:]
     source = MEMORY.allow(pa.py_buffer(block or b"\0"))
     found = np.full(count, 7, np.uint32)
     outcome = unpack_codes(source.address, source.address + len(block), entries, found)
@@ -130,7 +130,7 @@ def _chunk(data: bytes) -> StoredChunk:
     chunk = StoredChunk.__new__(StoredChunk)
     chunk.start, chunk.size = 0, len(data) - 3
     chunk.codec = _CODECS[data[0] & 3]
-    chunk.rows = int.from_bytes(data[1:3], "little") % _MOST_ROWS
+    chunk.rows = int.from_bytes(data[1:3], "little") % _MAX_ROWS
     chunk._most = 1 << 20
     chunk._nullable = bool(data[0] & 4)
     chunk._pages = None

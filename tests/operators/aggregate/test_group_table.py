@@ -137,12 +137,12 @@ def coded(column: pa.Array, shuffled: bool) -> pa.Array:
 
 
 @settings(max_examples=150, deadline=None)
-@given(data=st.data(), most_entries=st.sampled_from([5, 1 << 12]), most_slots=st.sampled_from([100, 1 << 18]))
+@given(data=st.data(), max_entries=st.sampled_from([5, 1 << 12]), max_slots=st.sampled_from([100, 1 << 18]))
 def test_keys_that_were_seen_in_earlier_batches_have_the_same_number(
-    data: st.DataObject, most_entries: int, most_slots: int
+    data: st.DataObject, max_entries: int, max_slots: int
 ) -> None:
     types = data.draw(st.lists(st.sampled_from(list(small_keys)), min_size=1, max_size=3))
-    costs = replace(DRIVER, direct_rows_per_string=0, direct_strings=most_entries, direct_slots=most_slots)
+    costs = replace(DRIVER, direct_rows_per_string=0, direct_strings=max_entries, direct_slots=max_slots)
     table = GroupTable(KeyLayout.of(types), costs)
     seen: dict[tuple[object, ...], int] = {}
     for _ in range(5):

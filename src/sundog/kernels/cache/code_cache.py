@@ -20,9 +20,9 @@ Loading an entry runs what is in it (it is a pickle of machine code), and the di
 anybody can compute it. What proves it is the owner of file and folder (`private_files`). A file that another user can
 have written is not loaded; it is a miss, with a warning.
 
-So that all of those processes do not compile the same thing, who misses takes a lock file, looks again, and compiles.
-The others wait a limited time; a lock that cannot be taken or never comes costs one superfluous compilation and
-nothing else. Correctness never rests on it.
+So that all of those processes do not compile the same thing, a process that misses takes a lock file, looks again,
+and compiles. The others wait a limited time; a lock that cannot be taken or never comes costs one superfluous
+compilation and nothing else. Correctness never rests on it.
 """
 
 from __future__ import annotations

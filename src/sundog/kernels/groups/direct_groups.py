@@ -33,9 +33,9 @@ def range_of(values: Any, valid: Any) -> tuple[Any, Any]:
 
 
 @kernel
-def known_values(values: Any, valid: Any, low: int, table: Any, most_unknown: int, ids: Any) -> int:
+def known_values(values: Any, valid: Any, low: int, table: Any, max_unknown: int, ids: Any) -> int:
     """The group of each row, of a single key, -1 where it is not known; how many these are. Gives up above
-    `most_unknown`.
+    `max_unknown`.
 
     The table has a slot for each value from `low` on, and a last one for NULL; -1 where there is no group.
     """
@@ -50,7 +50,7 @@ def known_values(values: Any, valid: Any, low: int, table: Any, most_unknown: in
         ids[row] = group
         if group < 0:
             unknown += 1
-            if unknown > most_unknown:
+            if unknown > max_unknown:
                 break
     return unknown
 

@@ -9,7 +9,7 @@ The table holds row numbers only, four bytes a slot: a new group is represented 
 is copied. A table for all rows starts small and grows with the groups, so that few groups stay in the first-level
 cache; many groups come here already cut into buckets of cache size, whose table has its full size at once. Tried and
 slower on 5 million rows: eight-byte slots that carry part of the hash (2 to 3 times, since the table falls out of the
-cache), comparing the hashes of numbers before the numbers (1.2 times; for strings it saves a look at their bytes),
+cache), comparing the hashes of numbers before the numbers (1.2 times; for strings it saves reading their bytes),
 allocating the table inside the loop when it grows (5 times: the loop then counts references to it).
 
 No hash is ever trusted: equality is always checked on the words and bytes themselves.
@@ -27,14 +27,14 @@ from sundog.kernels.strings import MAX_INLINE, address_of, equal_bytes, fold, ha
 
 PLAIN, STRING_TAIL = 0, 1  # what a word is: itself, or word 1 of a string (its word 0 comes just before)
 _FIRST_SLOTS = 1 << 10
-_FINISH = 0xD6E8FEB86659FD93
-_AHEAD = 16
-_NEAR_SLOTS = 1 << 15
+_FINISH_MULTIPLIER = 0xD6E8FEB86659FD93
+_PREFETCH_ROWS = 16  # ahead of the row that is looked up
+_CACHED_SLOTS = 1 << 15  # slots of a table that needs no prefetching: it is in the cache
 
 
 @kernel(inline=True)
 def _finish(state: Any) -> Any:
-    state = (state ^ (state >> np.uint64(29))) * np.uint64(_FINISH)
+    state = (state ^ (state >> np.uint64(29))) * np.uint64(_FINISH_MULTIPLIER)
     return state ^ (state >> np.uint64(32))
 
 
@@ -193,8 +193,8 @@ def group_rows(
         table[:slots] = -1
         mask = np.uint64(slots - 1)
         for row in range(base, end):
-            if hashes.size > 0 and row + _AHEAD < words.shape[0]:
-                _fetch_strings(words, kinds, blocks, row + _AHEAD)
+            if hashes.size > 0 and row + _PREFETCH_ROWS < words.shape[0]:
+                _fetch_strings(words, kinds, blocks, row + _PREFETCH_ROWS)
             slot = (hashes[row] if hashes.size > 0 else _plain_hash(words, row, null_words)) & mask
             while True:
                 entry = np.int64(table[slot])
@@ -257,17 +257,17 @@ def assign_groups(
     """The same for a table that lives from batch to batch: known keys get their number, new ones the next.
 
     The first `slots` entries of `table` are in use, for `groups` keys that `group_words` and `group_hashes` hold. Both
-    arrays must have room for all rows to be new, and `table` twice as much. Gives back the new `slots` and `groups`.
+    arrays must have capacity for all rows to be new, and `table` twice as much. Returns the new `slots` and `groups`.
 
-    A table that is larger than the cache, and the keys that it leads to, are asked for some rows ahead.
+    A table that is larger than the cache, and the keys that it leads to, are prefetched.
     """
     mask = np.uint64(slots - 1)
     rows = words.shape[0]
     slots_at, words_at, hashes_at = table.ctypes.data, group_words.ctypes.data, group_hashes.ctypes.data
     for row in range(rows):
-        if slots > _NEAR_SLOTS and hashes.size > 0 and row + 2 * _AHEAD < rows:
-            prefetch(slots_at + 4 * np.int64(hashes[row + 2 * _AHEAD] & mask))
-            soon = np.int64(table[hashes[row + _AHEAD] & mask])
+        if slots > _CACHED_SLOTS and hashes.size > 0 and row + 2 * _PREFETCH_ROWS < rows:
+            prefetch(slots_at + 4 * np.int64(hashes[row + 2 * _PREFETCH_ROWS] & mask))
+            soon = np.int64(table[hashes[row + _PREFETCH_ROWS] & mask])
             if soon >= 0:
                 prefetch(hashes_at + 8 * soon)
                 prefetch(words_at + 8 * words.shape[1] * soon)
@@ -317,9 +317,9 @@ def find_groups(
     rows = words.shape[0]
     slots_at, words_at, hashes_at = table.ctypes.data, group_words.ctypes.data, group_hashes.ctypes.data
     for row in range(rows):
-        if table.size > _NEAR_SLOTS and row + 2 * _AHEAD < rows:
-            prefetch(slots_at + 4 * np.int64(hashes[row + 2 * _AHEAD] & mask))
-            soon = np.int64(table[hashes[row + _AHEAD] & mask])
+        if table.size > _CACHED_SLOTS and row + 2 * _PREFETCH_ROWS < rows:
+            prefetch(slots_at + 4 * np.int64(hashes[row + 2 * _PREFETCH_ROWS] & mask))
+            soon = np.int64(table[hashes[row + _PREFETCH_ROWS] & mask])
             if soon >= 0:
                 prefetch(hashes_at + 8 * soon)
                 prefetch(words_at + 8 * words.shape[1] * soon)

@@ -32,10 +32,10 @@ FIRST_PAGE, PAGES, ADDRESS, OFFSET, DECOMPRESSED, STORED_WIDTH, WIDTH, OUT, FIRS
 
 
 @kernel
-def decode_numbers(file: int, chunks: Any, stored: Any, rooms: Any, valid: Any, missing: Any) -> None:
+def decode_numbers(file: int, chunks: Any, stored: Any, buffers: Any, valid: Any, missing: Any) -> None:
     """Decode all chunks; `missing` tells how many rows of each have no value, or `BROKEN`.
 
-    `file` is the descriptor of the file. `rooms` are the addresses of memory for the largest page as it is stored, for
+    `file` is the descriptor of the file. `buffers` are the addresses of memory for the largest page as stored, for
     the largest one decompressed, and for the largest dictionary. Behind each of them, and behind the numbers that are
     written, there are `SLACK` bytes: numbers of all widths are moved eight bytes at a time, and what is written too
     much is written over by the next.
@@ -43,29 +43,29 @@ def decode_numbers(file: int, chunks: Any, stored: Any, rooms: Any, valid: Any, 
     for number in range(chunks.shape[0]):
         chunk = chunks[number]
         pages = stored[chunk[FIRST_PAGE] : chunk[FIRST_PAGE] + chunk[PAGES]]
-        missing[number] = _decode(file, chunk, pages, rooms, valid)
+        missing[number] = _decode(file, chunk, pages, buffers, valid)
 
 
 @kernel
-def _decode(file: int, chunk: Any, pages: Any, rooms: Any, valid: Any) -> Any:
+def _decode(file: int, chunk: Any, pages: Any, buffers: Any, valid: Any) -> Any:
     opened = np.empty(PAGE_FIELDS, np.int64)
     missing = 0
     first = chunk[FIRST_ROW]
     to = chunk[OUT]
     for number in range(pages.shape[0]):
         page = pages[number]
-        start = fetch_page(file, chunk[ADDRESS], chunk[OFFSET], page, rooms[0])
+        start = fetch_page(file, chunk[ADDRESS], chunk[OFFSET], page, buffers[0])
         if start == BROKEN:
             return BROKEN
-        unpacked = chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else rooms[1]
+        unpacked = chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else buffers[1]
         rows = valid[first : first + page[ROWS]] if number > 0 else valid[:0]
         found = open_page(page, start, chunk[DECOMPRESSED] == 0, unpacked, opened, rows)
         if found == BROKEN:
             return BROKEN
         if number == 0:
-            outcome = _entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], rooms[2])
+            outcome = _entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], buffers[2])
         else:
-            outcome = _numbers_of(opened, rows, found, rooms[2], pages[0, ROWS], chunk[WIDTH], to)
+            outcome = _numbers_of(opened, rows, found, buffers[2], pages[0, ROWS], chunk[WIDTH], to)
             missing += found
             first += page[ROWS]
             to += page[ROWS] * chunk[WIDTH]

@@ -59,11 +59,11 @@ def open_page(page: Any, start: int, is_snappy: bool, unpacked: int, opened: Any
 
 
 @kernel
-def fetch_page(file: int, chunk: int, offset: int, page: Any, room: int) -> Any:
+def fetch_page(file: int, chunk: int, offset: int, page: Any, page_buffer: int) -> Any:
     """Where the page is in memory, after its levels where they are not inside; or `BROKEN`.
 
-    It is in the chunk that begins at the address `chunk`; or, if that is 0, it is read to `room` from the file, where
-    the chunk begins at `offset`.
+    It is in the chunk that begins at the address `chunk`; or, if that is 0, it is read to `page_buffer` from the file,
+    where the chunk begins at `offset`.
     """
     if chunk:
         return chunk + page[PACKED_AT]
@@ -71,16 +71,16 @@ def fetch_page(file: int, chunk: int, offset: int, page: Any, room: int) -> Any:
     size = before + page[PACKED]
     done = 0
     while done < size:
-        got = _read_file(file, room + done, size - done, offset + page[PACKED_AT] - before + done)
+        got = _read_file(file, page_buffer + done, size - done, offset + page[PACKED_AT] - before + done)
         if got <= 0:
             return BROKEN
         done += got
-    return room + before
+    return page_buffer + before
 
 
 @kernel
 def open_pages(
-    file: int, chunk: int, offset: int, stored: Any, is_snappy: bool, room: int, out: int, pages: Any, valid: Any
+    file: int, chunk: int, offset: int, stored: Any, is_snappy: bool, page_buffer: int, out: int, pages: Any, valid: Any
 ) -> Any:
     """All pages of a chunk, whose bytes stay in `out` or in the chunk. How many rows have no value, or `BROKEN`.
 
@@ -93,7 +93,7 @@ def open_pages(
         page, opened = stored[number], pages[number]
         rows = valid[first : first + page[ROWS]] if number > 0 else valid[:0]
         first += rows.size
-        start = fetch_page(file, chunk, offset, page, room)
+        start = fetch_page(file, chunk, offset, page, page_buffer)
         if start == BROKEN:
             return BROKEN
         found = open_page(page, start, is_snappy, out + max(page[UNPACKED_AT], 0), opened, rows)

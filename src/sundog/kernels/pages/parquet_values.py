@@ -72,13 +72,13 @@ def unpack_hybrid(start: int, end: int, width: int, count: int, out: Any) -> int
             return BROKEN
         length: Any = np.int64(header >> np.uint64(1))
         if header & np.uint64(1):
-            room: Any = min(8 * length, count - done)
-            if address + (room * width + 7) // 8 > end:
+            taken: Any = min(8 * length, count - done)
+            if address + (taken * width + 7) // 8 > end:
                 return BROKEN
             # Groups of which every number has the eight bytes to load that its bits are in.
-            groups = max(0, min(room // 8, (end - address - 7) // max(width, 1)))
+            groups = max(0, min(taken // 8, (end - address - 7) // max(width, 1)))
             _unpack_groups(address, width, groups, out[done : done + 8 * groups])
-            for at in range(8 * groups, room):
+            for at in range(8 * groups, taken):
                 bit = at * width
                 out[done + at] = (load_up_to(address + (bit >> 3), end) >> np.uint64(bit & 7)) & mask
             address += length * width
@@ -89,10 +89,10 @@ def unpack_hybrid(start: int, end: int, width: int, count: int, out: Any) -> int
             value = load_up_to(address, address + stored)
             if value > mask:
                 return BROKEN
-            room = min(length, count - done)
-            out[done : done + room] = value
+            taken = min(length, count - done)
+            out[done : done + taken] = value
             address += stored
-        done += room
+        done += taken
     return 0
 
 
@@ -130,7 +130,7 @@ def _values_in(valid: Any) -> Any:
 
 @kernel
 def unpack_codes(start: int, end: int, entries: int, codes: Any) -> int:
-    """As many codes as there is room for; `BROKEN` if one of them is beyond the entries."""
+    """As many codes as `codes` holds; `BROKEN` if one of them is beyond the entries."""
     if codes.size == 0:
         return 0
     width: Any = np.int64(load_u8(start)) if start < end else _WIDEST_CODE + 1

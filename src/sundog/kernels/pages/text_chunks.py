@@ -22,7 +22,7 @@ def decode_text(
     offset: int,
     stored: Any,
     is_snappy: bool,
-    room: int,
+    page_buffer: int,
     out: int,
     valid: Any,
     entries: Any,
@@ -34,7 +34,7 @@ def decode_text(
     How many rows have no value, or `BROKEN`. The pages are found and kept as `open_pages` does.
     """
     pages = np.empty((stored.shape[0], PAGE_FIELDS), np.int64)
-    missing = open_pages(file, chunk, offset, stored, is_snappy, room, out, pages, valid)
+    missing = open_pages(file, chunk, offset, stored, is_snappy, page_buffer, out, pages, valid)
     if missing == BROKEN or views_of_plain(pages[0], valid[:0], entries) == BROKEN:
         return BROKEN
     present = valid if missing > 0 else valid[:0]

@@ -1,7 +1,7 @@
 """Sorting rows by one int64 word each, as fast as numpy sorts plain numbers.
 
 `argsort` moves pairs and cannot use vector instructions; `sort` of uint64 can (10 million in 0.11 s on one core with
-AVX-512). So word and row number are packed into one number, as many bits of the word as there is room for above the
+AVX-512). So word and row number are packed into one number, as many bits of the word as fit above the
 row's, and that is sorted in place. It is stable by itself. Where the word does not fit whole, rows that tie in the bits
 that do are put in order afterwards; of random doubles, one in a thousand.
 

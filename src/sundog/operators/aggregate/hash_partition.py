@@ -20,7 +20,7 @@ from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
-MOST_TARGETS = 64  # more of them are slower to scatter to (`kernels/groups/partition.py`)
+MAX_TARGETS = 64  # more of them are slower to scatter to (`kernels/groups/partition.py`)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class HashPartition(Partitioner):
         return self.layout.exchange_schema
 
     def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
-        targets = min(self.partitions, MOST_TARGETS)
+        targets = min(self.partitions, MAX_TARGETS)
         pieces = self.costs.exchange_piece_rows * targets
         enough = max(pieces, min(4 * pieces, self.costs.exchange_batch_rows))
         waiting: list[Chunk] = []

@@ -51,7 +51,7 @@ _BIT_PACKED = 4
 _ENCODINGS = sum(1 << each for each in (PLAIN, *DICTIONARY_ENCODINGS, RLE, _BIT_PACKED))  # of values, and of levels
 # The most that a byte can stand for: in Snappy three bytes repeat 64, in Deflate two bits repeat 258. Zstandard has no
 # such limit.
-_MOST_PER_BYTE = {"SNAPPY": 22, "GZIP": 1032}
+_MAX_PER_BYTE = {"SNAPPY": 22, "GZIP": 1032}
 _NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
 _KNOWN_CHUNKS = 1 << 14  # of about 1 kB each
 
@@ -106,7 +106,7 @@ class StoredChunk:
         return bool(self.pages[0, ROWS]) and bool(self.pages[1:, CODED].all())
 
     @cached_property
-    def rooms(self) -> tuple[int, int, int]:
+    def buffer_sizes(self) -> tuple[int, int, int]:
         """Bytes of the largest page as it is stored, of the largest one decompressed, and of the entries as wide
         numbers."""
         stored = self.pages[:, PACKED] + np.maximum(self.pages[:, LEVELS], 0)
@@ -160,7 +160,7 @@ class StoredChunk:
         plain = (PLAIN, PLAIN_DICTIONARY) if is_dictionary else (PLAIN,)
         if not header.is_flat or not (coded or header.encoding in plain):
             raise Unusual
-        if unpacked != packed if not compressed else unpacked > _MOST_PER_BYTE.get(self.codec, unpacked) * packed:
+        if unpacked != packed if not compressed else unpacked > _MAX_PER_BYTE.get(self.codec, unpacked) * packed:
             raise Unusual
         levels = 0
         if self._nullable and not is_dictionary:
@@ -190,10 +190,10 @@ def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
     if chunk.codec in _CODECS_OF_KERNELS:
         return None
     unpacked = pa.allocate_buffer(chunk.unpacked_size + SLACK)
-    room, codec = memoryview(unpacked).cast("B"), pa.Codec(chunk.codec.lower())
+    target, codec = memoryview(unpacked).cast("B"), pa.Codec(chunk.codec.lower())
     for page in chunk.pages[chunk.pages[:, UNPACKED_AT] != AS_STORED].tolist():
         packed = data.slice(page[PACKED_AT], page[PACKED])
-        to = room[page[UNPACKED_AT] : page[UNPACKED_AT] + page[UNPACKED]]
+        to = target[page[UNPACKED_AT] : page[UNPACKED_AT] + page[UNPACKED]]
         if chunk.codec == "GZIP":
             _write_gzip(packed, to)
         else:  # Zstandard raises OSError unless there are as many bytes as there is room for

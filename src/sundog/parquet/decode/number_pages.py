@@ -84,12 +84,14 @@ def _decoded(source: pa.NativeFile, columns: list[_Column]) -> dict[str, pa.Arra
     buffers = [pa.allocate_buffer(column.rows * column.width + SLACK) for column in columns]
     valid = np.empty(sum(column.rows for column in columns), np.uint8)
     missing = np.empty(len(chunks), np.int64)
-    rooms = [pa.allocate_buffer(max(sizes) + SLACK) for sizes in zip(*(chunk.rooms for chunk in chunks), strict=True)]
+    scratch = [
+        pa.allocate_buffer(max(sizes) + SLACK) for sizes in zip(*(chunk.buffer_sizes for chunk in chunks), strict=True)
+    ]
     decode_numbers(
         descriptor_of(source),
         _table(columns, buffers),
         np.concatenate([chunk.pages for chunk in chunks]),
-        np.array([room.address for room in rooms]),
+        np.array([buffer.address for buffer in scratch]),
         valid,
         missing,
     )

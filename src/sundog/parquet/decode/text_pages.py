@@ -41,7 +41,7 @@ def read_text(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, 
 
 def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa.Array:
     data = None if chunk.is_readable_by_kernels(source) and chunk.is_all_compressed else chunk.read(source)
-    room = pa.allocate_buffer(chunk.rooms[0] if data is None else 0)
+    page_buffer = pa.allocate_buffer(chunk.buffer_sizes[0] if data is None else 0)
     unpacked = decompressed(chunk, data) or pa.allocate_buffer(chunk.unpacked_size + SLACK)
     blocks = [unpacked] if chunk.is_all_compressed else [unpacked, data]
     if max(block.size for block in blocks) > _LARGEST_BLOCK:
@@ -56,7 +56,7 @@ def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa
         chunk.start,
         chunk.pages,
         chunk.codec == "SNAPPY",
-        room.address,
+        page_buffer.address,
         unpacked.address,
         valid,
         entries,

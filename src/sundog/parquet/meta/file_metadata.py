@@ -54,7 +54,7 @@ TAIL_BYTES = 8  # behind the footer: its length, and the magic bytes
 PHYSICAL_TYPES = (
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
 )  # fmt: skip
-MOST_ROWS = (1 << 31) - 1  # of a row group
+MAX_ROWS = (1 << 31) - 1  # of a row group
 # The fields that are read, and their types.
 _FILE = {
     FileFields.SCHEMA: LIST,
@@ -154,7 +154,7 @@ def parse_footer(data: bytes, file_size: int) -> FileMetadata:
     chunks = Structs(table, items_of(table, columns, STRUCT), _CHUNK)
     row_counts = groups.numbers(RowGroupFields.NUM_ROWS)
     num_rows = int(root.numbers(FileFields.NUM_ROWS)[0])
-    demand("the rows of the row groups are not those of the file", (row_counts >= 0) & (row_counts <= MOST_ROWS))
+    demand("the rows of the row groups are not those of the file", (row_counts >= 0) & (row_counts <= MAX_ROWS))
     if sum(row_counts.tolist()) != num_rows:
         raise Broken("the rows of the row groups are not those of the file")
     byte_counts = groups.numbers(RowGroupFields.TOTAL_BYTES)

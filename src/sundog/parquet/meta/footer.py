@@ -164,8 +164,8 @@ class FooterCache:
     """Footers of this process by path, of so many bytes in all. An entry counts only while its stamp is the file's
     now."""
 
-    def __init__(self, most_bytes: int = CACHE_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self.nbytes = 0
         self._footers: OrderedDict[str, Footer] = OrderedDict()
         self._lock = Lock()
@@ -183,11 +183,11 @@ class FooterCache:
         kept."""
         with self._lock:
             self._drop(footer.path)
-            if footer.nbytes > self._most_bytes:
+            if footer.nbytes > self._max_bytes:
                 return
             self._footers[footer.path] = footer
             self.nbytes += footer.nbytes
-            while self.nbytes > self._most_bytes:
+            while self.nbytes > self._max_bytes:
                 self._drop(next(iter(self._footers)))
 
     def _drop(self, path: str) -> None:

@@ -10,7 +10,7 @@ from sundog.kernels.pages.thrift_values import BROKEN, KIND, PARENT, VALUE_FIELD
 
 Ints = npt.NDArray[np.int64]
 
-_MOST_VALUES = 1 << 24  # of a footer: 640 MB of table, 440,000 column chunks as Arrow writes them
+_MAX_VALUES = 1 << 24  # of a footer: 640 MB of table, 440,000 column chunks as Arrow writes them
 NONE = -1
 
 
@@ -25,11 +25,11 @@ class Encrypted(Broken):
 def table_of(data: bytes) -> Ints:
     """The values of the footer: as a rule there is one for each three of its bytes."""
     raw = np.frombuffer(data, np.uint8)
-    table = np.empty((min(len(data) // 2, _MOST_VALUES), VALUE_FIELDS), np.int64)
+    table = np.empty((min(len(data) // 2, _MAX_VALUES), VALUE_FIELDS), np.int64)
     count = int(read_values(raw, table))
     if count == BROKEN:
         raise Broken("its footer is no Thrift struct")
-    if count > _MOST_VALUES:
+    if count > _MAX_VALUES:
         raise Broken(f"its footer has {count} values")
     if count > len(table):
         table = np.empty((count, VALUE_FIELDS), np.int64)

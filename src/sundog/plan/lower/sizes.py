@@ -12,7 +12,7 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.grouping.buckets import grouped_bytes
 from sundog.operators.aggregate.grouping.pending import MERGE_COPIES
 from sundog.operators.aggregate.grouping.states import StateLayout
-from sundog.operators.aggregate.hash_partition import MOST_TARGETS
+from sundog.operators.aggregate.hash_partition import MAX_TARGETS
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.parquet.prune.access_plan import ParquetAccessPlan
 from sundog.plan.lower.facts import Size
@@ -63,7 +63,7 @@ def group_partitions(
     if site.on_threads:
         words = KeyLayout.of([key.expr.dtype for key in keys]).value_words
         rounds = grouped_bytes(size.rows, words) // site.costs.merge_part_bytes // site.slots + 1
-        return max(partitions, min(MOST_TARGETS, rounds * site.slots))
+        return max(partitions, min(MAX_TARGETS, rounds * site.slots))
     row_bytes = state_layout(grouped_by(keys, aggregates), aggregates).row_bytes
     needed = MERGE_COPIES * (row_bytes * size.rows + size.column_bytes) / site.task_memory_bytes
     fitting = site.slots * math.ceil(needed / site.slots)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sundog.report.charts.parts import (
     COLUMN_HEIGHT,
-    MOST_BARS,
+    MAX_BARS,
     Bar,
     Phase,
     width_of,
@@ -45,7 +45,7 @@ def _reduction(before: int, after: int) -> str:
 
 def partition_columns(details: AggregateDetails) -> tuple[Bar, ...]:
     """Groups of each final partition as columns: even ones mean that no task waited for another."""
-    sizes = details.groups_per_partition[:MOST_BARS]
+    sizes = details.groups_per_partition[:MAX_BARS]
     most = max(1, *sizes) if sizes else 1
     step = 100 / max(1, len(sizes))
     columns = []

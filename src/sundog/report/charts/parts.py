@@ -17,7 +17,7 @@ from sundog.report.details import (
     KeyPoint,
 )
 
-MOST_BARS = 240
+MAX_BARS = 240
 COLUMN_HEIGHT = 60.0
 LEAST_WIDTH = 0.6  # per cent: a row group whose keys are all alike is still seen
 LEAST_READ_WIDTH = 1.0
@@ -95,7 +95,7 @@ class RangeMap:
     sizes: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
     labels: tuple[tuple[float, str], ...]
-    most_rows: str
+    max_rows: str
     table: Table
     note: str
 

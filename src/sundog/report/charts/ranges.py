@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sundog.report.charts.parts import (
     LEAST_WIDTH,
-    MOST_BARS,
+    MAX_BARS,
     Axis,
     Bar,
     RangeMap,
@@ -23,7 +23,7 @@ from sundog.report.wording import plural, seconds_text
 
 def range_map(details: WindowDetails) -> RangeMap | None:
     """None where there is no range to draw."""
-    ranges = details.ranges[:MOST_BARS]
+    ranges = details.ranges[:MAX_BARS]
     if not ranges:
         return None
     points = [
@@ -54,7 +54,7 @@ def range_map(details: WindowDetails) -> RangeMap | None:
         labels=tuple(
             (round((index + 0.5) * pitch, 2), str(index + 1)) for index in range(len(ranges)) if index % every == 0
         ),
-        most_rows=plural(most, "row"),
+        max_rows=plural(most, "row"),
         table=_range_table(ranges, len(details.ranges)),
         note=_range_note(details, ranges, points),
     )

@@ -11,7 +11,7 @@ from sundog.report.charts.parts import (
     LEAST_READ_HEIGHT,
     LEAST_READ_WIDTH,
     LEAST_WIDTH,
-    MOST_BARS,
+    MAX_BARS,
     Axis,
     Bar,
     Line,
@@ -67,7 +67,7 @@ def row_group_map(details: TopKDetails) -> RowGroupMap | None:
     if not marks:
         return None
     bands = _bands(marks)
-    drawn = bands[:MOST_BARS]
+    drawn = bands[:MAX_BARS]
     points = [point for mark in marks for point in (mark.low, mark.high) if point is not None]
     points += [step.value for step in details.thresholds]
     axis = axis_of(points)
@@ -95,9 +95,9 @@ def row_group_map(details: TopKDetails) -> RowGroupMap | None:
 
 def _bands(marks: Sequence[RowGroupMark]) -> list[_Band]:
     """One band per row group if they fit; else as many neighbours of one state in a band as it takes."""
-    most = -(-len(marks) // MOST_BARS)
+    most = -(-len(marks) // MAX_BARS)
     bands = _bands_of(marks, most)
-    while len(bands) > MOST_BARS and most < len(marks):  # the ends of runs of one state cost a few more
+    while len(bands) > MAX_BARS and most < len(marks):  # the ends of runs of one state cost a few more
         most += 1 + most // 8
         bands = _bands_of(marks, most)
     return bands

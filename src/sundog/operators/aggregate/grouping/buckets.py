@@ -27,7 +27,7 @@ from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.costs import GroupingCosts
 from sundog.types import is_text
 
-_MOST_BUCKETS = 64
+_MAX_BUCKETS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ def _buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], length: int, costs: G
         groups = _estimated_groups(encoder, chunks, length // costs.group_sample_rows)
         if grouped_bytes(groups, words) <= costs.unscattered_buckets * costs.bucket_bytes:
             return 1
-    return min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
+    return min(_MAX_BUCKETS, 1 << (wanted - 1).bit_length())
 
 
 def _estimated_groups(encoder: KeyEncoder, chunks: Sequence[Chunk], step: int) -> int:

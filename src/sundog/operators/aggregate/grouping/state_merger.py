@@ -19,7 +19,7 @@ from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
-_MOST_PARTS = 64
+_MAX_PARTS = 64
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
 
 
@@ -98,7 +98,7 @@ def merge_in_parts(
     layout: StateLayout, chunks: list[Chunk], context: TaskContext, costs: GroupingCosts
 ) -> Iterator[Grouped]:
     """Merge any number of partial groups, so many of the keys at a time that buckets of them fit the caches."""
-    parts = min(_MOST_PARTS, sum(chunk.length for chunk in chunks) // costs.merge_part_rows + 1)
+    parts = min(_MAX_PARTS, sum(chunk.length for chunk in chunks) // costs.merge_part_rows + 1)
     if parts == 1 or not layout.keys:
         yield merge_chunks(layout, chunks, costs)
         return

@@ -70,7 +70,7 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def batches_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The table in batches of a handy size."""
+    """The table in batches of at most OUTPUT_ROWS."""
     yield from table.to_batches(max_chunksize=OUTPUT_ROWS)
 
 

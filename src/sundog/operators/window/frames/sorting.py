@@ -23,7 +23,7 @@ from sundog.operators.window.frames.order_key import RangeKey
 from sundog.operators.window.frames.range_columns import ROW, RangeColumns, has
 
 Longs = npt.NDArray[np.int64]
-_MOST_PASSES = 3
+_MAX_PASSES = 3
 _WORD_BITS = 63
 _SEGMENT = "__segment"
 
@@ -39,7 +39,7 @@ def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequen
     columns = RangeColumns(table)
     arrays = [_segments(columns, partition_by)] if partition_by else []
     arrays += [columns.values(key.expr) for key in keys[len(arrays) :]]
-    if not all(is_narrow(array.type) for array in arrays) or len(keys) > _MOST_PASSES:
+    if not all(is_narrow(array.type) for array in arrays) or len(keys) > _MAX_PASSES:
         return take_rows(columns, sort_indices(arrays, keys))
     words = [RangeKey(array.type, key.descending).words(array) for array, key in zip(arrays, keys, strict=True)]
     valid = [validity_of(array) for array in arrays]
@@ -68,16 +68,16 @@ def _segments(columns: RangeColumns, partition_by: Sequence[Expr]) -> pa.Array:
 def _packed(words: Sequence[Longs]) -> list[Longs]:
     """The same order in fewer words: neighbours share one where their bits fit."""
     packed: list[Longs] = []
-    room = -1
+    free_bits = -1
     for word in words:
         low = word.min()
         bits = (int(word.max()) - int(low)).bit_length()
-        if bits <= room:
+        if bits <= free_bits:
             packed[-1] = (packed[-1] << bits) | (word - low)
-            room -= bits
+            free_bits -= bits
         else:
             packed.append(word - low if bits <= _WORD_BITS else word)
-            room = _WORD_BITS - bits
+            free_bits = _WORD_BITS - bits
     return packed
 
 
