@@ -8,7 +8,7 @@
     void                          no values
 
 `valid` is one uint8 a row, or None where all rows have a value. A vector of NULLs only has no `values` at all: it costs
-nothing to move. Dictionary arrays stay numbers of entries until somebody wants the values.
+nothing to move. Dictionary arrays stay codes until their values are read.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ string is equal to another exactly if both words are; for a long one the bytes d
 already agree. NULL is (0, 0), told from the empty string by validity.
 
 The bytes of a short string are read as two overlapping loads where the buffer goes on for 16 bytes, else one by one:
-Arrow pads its own buffers, but nobody promises it for a buffer that came from elsewhere.
+Arrow pads its own buffers; a buffer from elsewhere may end with its last string.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What can be wrong with a file, as errors that name the file.
 
-Both are answered in the same way by whoever runs a plan: give the whole query back to Spark. If the file is really
+The caller answers both in the same way: it gives the whole query back to Spark. If the file is really
 broken Spark raises its own error class, if an option tells it to look away it does, and if only sundog cannot read it
 the user gets the answer all the same. They are picklable, since a task on an executor raises them too.
 """

@@ -1,6 +1,6 @@
 """A stage graph as the lines of a tree, root first: what explain prints, the report draws and tests compare.
 
-A line points to the object that it is about, so that nobody has to read the text to know what it says.
+A line refers to the object that it describes, so that no text has to be parsed.
 """
 
 from __future__ import annotations

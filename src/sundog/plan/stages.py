@@ -141,7 +141,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Result:
-    """Output: rows of the part of the query that was planned, to whoever asked."""
+    """Output: rows of the part of the query that was planned, to the caller."""
 
     def describe(self) -> str:
         return "Result"

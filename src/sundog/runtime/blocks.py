@@ -34,7 +34,7 @@ from sundog.runtime.worker_errors import ErrorChannel
 BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
 TARGET, SOURCE = 0, 1
-_COLLECTED_AT_MOST = 20_000
+_MAX_UNFROZEN_OBJECTS = 20_000
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def spare_long_lived_objects() -> None:
     A worker of pyspark collects garbage after each task, before it takes the next. With numba, pandas and pyarrow
     loaded that goes through more than 100,000 objects that will never be garbage: 50-100 ms a task.
     """
-    if len(gc.get_objects()) > _COLLECTED_AT_MOST:
+    if len(gc.get_objects()) > _MAX_UNFROZEN_OBJECTS:
         gc.collect()
         gc.freeze()
 

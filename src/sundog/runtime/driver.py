@@ -164,7 +164,7 @@ def _results(futures: list[Future[T]], watch: CancelWatch) -> list[T]:
 
 
 def _error_of(future: Future[T], watch: CancelWatch) -> BaseException | None:
-    """What a task ended with, looking for the user's wish to cancel while it runs."""
+    """The error that a task ended with, None if with none. Checks for cancellation while it runs."""
     while True:
         try:
             return future.exception(POLL_SECONDS)
@@ -203,7 +203,7 @@ def _targets(output: Exchange, produced: list[_Split]) -> list[Source]:
 
 
 def _joined(targets: list[Batches], most: int) -> list[Batches]:
-    """Neighbours together as long as they are few rows: a task costs more than to group some thousands."""
+    """Neighbouring targets joined up to `most` rows: a task costs more than grouping some thousands."""
     joined: list[Batches] = []
     capacity = 0
     for batches in targets:

@@ -1,4 +1,4 @@
-"""Limits of Arrow that a query may run into: it is left to Spark then, and is nobody's bug.
+"""Limits of Arrow that a query may run into: the query is then left to Spark.
 
 A string column of Arrow has 32-bit offsets, so one array holds 2 GiB of bytes. Where many long strings come together,
 batches are cut smaller (`operators/aggregate/grouping/states.py`, `parquet/decode/reader.py`). Where they cannot be,

@@ -27,7 +27,7 @@ class ProgressSink(ABC):
 
     @abstractmethod
     def start(self, label: str, tasks: int) -> None:
-        """A stage of `tasks` tasks begins; the one before it, if any, is over. 0 tasks: nobody knows how many."""
+        """A stage of `tasks` tasks begins; the one before it, if any, is over. 0: their number is not known yet."""
 
     @abstractmethod
     def advance(self, count: int = 1) -> None:
@@ -39,7 +39,7 @@ class ProgressSink(ABC):
 
 
 class NullProgress(ProgressSink):
-    """Nobody is looking."""
+    """Progress that is not shown."""
 
     def start(self, label: str, tasks: int) -> None:
         pass

@@ -18,7 +18,7 @@ _block_sessions: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictiona
 
 
 def session_for_blocks(session: SparkSession) -> SparkSession:
-    """A session of the same application whose settings suit Arrow blocks, and are nobody else's business.
+    """A session of the same application whose settings suit Arrow blocks and change nothing for the user's.
 
     One block a batch: Spark would else gather all blocks of a task, in a buffer that doubles as it grows, before it
     hands over the first (10 M groups: 2.0 s against 1.6 s in the second phase). Partitions are counted for the machine

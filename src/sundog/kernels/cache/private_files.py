@@ -83,7 +83,7 @@ def make_folders_inside(root: Path, folder: Path) -> None:
     """Make `folder` below `root`, which is private and holds only what can be made again.
 
     A folder of this user's that others can write, made by an older version under a loose umask, goes with all that is
-    in it: nobody knows any more who put it there.
+    in it: another user may have put it there.
     """
     names = folder.relative_to(root).parts
     for depth in range(len(names) if IS_POSIX else 0):

@@ -2,7 +2,7 @@
 
 `AVG(price) OVER (... ROWS 9 PRECEDING)` over decimal(20,2) needs more than 64 bits on the way and Spark's HALF_UP
 rounding at the end. Numbers are two's complement, low half unsigned, as Arrow stores them. Sums are exact modulo 2^128;
-whoever calls has made sure that they stay below 10^38.
+the caller guarantees that they stay below 10^38.
 """
 
 from __future__ import annotations

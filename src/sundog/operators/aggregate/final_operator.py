@@ -44,7 +44,7 @@ class BestGroups:
 class FinalAggregate(Operator):
     """Partial groups -> results: the keys, then the aggregates, under their names.
 
-    `hidden` keys are grouped by, but nobody reads them. `best`: only these groups are wanted.
+    `hidden` keys are grouped by but not part of the result. `best`: only these groups are.
     """
 
     keys: tuple[NamedExpr, ...]

@@ -1,7 +1,7 @@
 """PARTITION BY: rows to the task that owns their key, and keys to numbers, so that sorting by them is sorting by one
 word.
 
-Spark shuffles and sorts by the key's values, strings and all. Nobody asked for that order: rows of one key must only be
+Spark shuffles and sorts by the key's values, strings and all. That order is not needed: rows of one key must only be
 next to each other. Here keys are hashed as those of GROUP BY are (`columns/key_layout.py`), and numbered in a task.
 """
 

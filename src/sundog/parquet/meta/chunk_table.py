@@ -113,7 +113,7 @@ class ChunkTable:
         demand("an offset is negative", (data_pages >= 0) & (dictionaries >= 0))
         first = (dictionaries > 0) & (dictionaries < data_pages)
         self.starts = np.where(first, dictionaries, data_pages)
-        nothing = self.values == 0  # then the offsets may be anything: nobody reads there
+        nothing = self.values == 0  # then the offsets may be anything: they are not read
         for table in (self.starts, self.compressed, self.uncompressed):
             table[nothing] = 0
         inside = (self.starts >= len(MAGIC)) & (self.starts <= footer_start) & (self.compressed > 0)

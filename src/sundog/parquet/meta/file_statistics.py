@@ -53,7 +53,7 @@ class _Order(Enum):
 
     SIGNED = "as numbers"
     UNSIGNED = "as bytes without a sign"
-    UNKNOWN = "nobody says"
+    UNKNOWN = "not defined by the format"
 
 
 _ORDER_OF_ANNOTATION = {

@@ -45,7 +45,7 @@ class Facts:
         return self._searches[id(topk)][1]
 
     def size(self, plan: LogicalPlan) -> Size | None:
-        """What the scans below a node read; None where rows come from Spark, of which nobody knows how many."""
+        """What the scans below a node read; None where rows come from Spark: their number is unknown."""
         if id(plan) not in self._sizes:
             self._sizes[id(plan)] = plan, self._size(plan)
         return self._sizes[id(plan)][1]

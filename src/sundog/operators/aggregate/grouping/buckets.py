@@ -32,8 +32,9 @@ _MAX_BUCKETS = 64
 
 @dataclass(frozen=True, eq=False)
 class Grouped:
-    """Merged groups: accumulators that have seen all the partial groups, and the keys, of which nothing but words is
-    there until somebody asks: many a query wants the keys of a few groups, or none.
+    """Merged groups: accumulators over all partial groups, and the keys as words.
+
+    A key column is built from its words when it is read: some queries need the keys of a few groups only, or none.
     """
 
     layout: StateLayout

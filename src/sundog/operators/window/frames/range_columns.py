@@ -65,7 +65,7 @@ def joined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """The rows of the batches under the schema, which may lack columns of theirs that nobody needs."""
+    """The rows of the batches as a table; columns that the schema does not name are dropped."""
     return pa.Table.from_batches([batch.select(schema.names) for batch in batches if batch.num_rows], schema)
 
 
