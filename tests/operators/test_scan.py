@@ -17,11 +17,11 @@ from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.limit import LimitOperator
-from sundog.operators.scan import scan as scan_module
 from sundog.operators.scan.scan import limit_scan, scan_tasks
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.prune.access_plan import plan_access
+from sundog.plan.costs import DRIVER
 from tests.operators.reference import same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
 from tests.parquet.files import cut, relation, write_file
@@ -45,9 +45,9 @@ def files(tmp_path):
     return relation(paths, table().schema, [("p", pa.string())], [("one",), ("two",)])
 
 
-def read(files, columns, predicate=None, tasks=3, context=None):
+def read(files, columns, predicate=None, tasks=3, context=None, costs=DRIVER):
     context = context or TaskContext()
-    shipped = pickle.loads(pickle.dumps(scan_tasks(plan_access(files, columns, predicate), tasks)))
+    shipped = pickle.loads(pickle.dumps(scan_tasks(plan_access(files, columns, predicate), tasks, costs)))
     return [batch for task in shipped for batch in task.read(context)]
 
 
@@ -88,7 +88,9 @@ def test_strings_of_few_rows_are_plain_and_hold_on_to_no_page(tmp_path, kept):
     batches = read(relation([path], whole.schema), ("few", "s"), below("x", kept), tasks=1)
     found = pa.Table.from_batches(batches)
     assert found.equals(expected)
-    stored = scan_tasks(plan_access(relation([path], whole.schema), ("few", "s"), below("x", kept)), 1, frozenset("s"))
+    stored = scan_tasks(
+        plan_access(relation([path], whole.schema), ("few", "s"), below("x", kept)), 1, DRIVER, frozenset("s")
+    )
     (batch,) = stored[0].read(TaskContext())
     assert batch.schema.field("few").type == pa.string()
     assert to_arrow(from_arrow(batch.column("s"))).equals(expected.column("s").combine_chunks())
@@ -100,27 +102,24 @@ def test_no_columns_still_have_rows(files):
     assert sum(batch.num_rows for batch in read(files, ("p",))) == 1000
 
 
-def test_small_row_groups_are_read_together_and_large_ones_apart(files, monkeypatch):
+def test_small_row_groups_are_read_together_and_large_ones_apart(files):
     assert len(read(files, ("x",), tasks=1)) == 2
-    monkeypatch.setattr(scan_module, "_RUN_ROWS", 150)
-    monkeypatch.setattr(scan_module, "_RUN_ROWS_OF_NUMBERS", 250)
-    assert len(read(files, ("x", "s"), tasks=1)) == 10
-    assert len(read(files, ("x", "y"), tasks=1)) == 5
+    costs = replace(DRIVER, scan_run_rows=150, scan_run_rows_of_numbers=250)
+    assert len(read(files, ("x", "s"), tasks=1, costs=costs)) == 10
+    assert len(read(files, ("x", "y"), tasks=1, costs=costs)) == 5
     any_text = Compare(CompareOp.GE, Column("s", pa.string()), Literal("", pa.string()))
-    assert len(read(files, ("x", "y"), any_text, tasks=1)) == 10, "strings of the WHERE count too"
+    assert len(read(files, ("x", "y"), any_text, tasks=1, costs=costs)) == 10, "strings of the WHERE count too"
 
 
 @pytest.mark.parametrize("size", [1, 2000])
 def test_huge_row_groups_come_in_pieces(files, monkeypatch, size):
     from sundog.parquet.decode import reader
 
-    for most_rows in ("_RUN_ROWS", "_RUN_ROWS_OF_NUMBERS"):
-        monkeypatch.setattr(scan_module, most_rows, 1)
-    monkeypatch.setattr(scan_module, "_RUN_BYTES", size)
+    costs = replace(DRIVER, scan_run_rows=1, scan_run_rows_of_numbers=1, scan_run_bytes=size)
     monkeypatch.setattr(reader.FileReader.pieces, "__defaults__", (size,))
-    assert rows_of(read(files, ("s", "x")), "x") == list(range(1000))
+    assert rows_of(read(files, ("s", "x"), costs=costs), "x") == list(range(1000))
     even = Compare(CompareOp.EQ, Column("y", LONG), Literal(3, LONG))
-    assert rows_of(read(files, ("x",), even), "x") == [n for n in range(1000) if n % 7 == 3]
+    assert rows_of(read(files, ("x",), even, costs=costs), "x") == [n for n in range(1000) if n % 7 == 3]
 
 
 def test_an_empty_file_and_an_empty_relation(tmp_path):
@@ -130,7 +129,7 @@ def test_an_empty_file_and_an_empty_relation(tmp_path):
 
 
 def test_a_file_that_changed_since_planning_is_an_error_not_an_answer(files):
-    tasks = scan_tasks(plan_access(files, ("x",), None), 1)
+    tasks = scan_tasks(plan_access(files, ("x",), None), 1, DRIVER)
     pq.write_table(table(50), files.files[0].path)
     with pytest.raises(FileProblem):
         list(tasks[0].read(TaskContext()))
@@ -146,7 +145,7 @@ def test_cancellation(files):
 def limited(files, limit, predicate=None):
     context = TaskContext()
     plan = plan_access(files, ("x", "s"), predicate)
-    task = pickle.loads(pickle.dumps(limit_scan(plan, limit)))
+    task = pickle.loads(pickle.dumps(limit_scan(plan, limit, DRIVER)))
     found = list(LimitOperator(task.schema, limit).run(task.read(context), context))
     return rows_of(found, "x"), context.metrics
 
@@ -182,7 +181,7 @@ def test_strings_may_come_as_they_are_stored(tmp_path, dictionary):
     files = relation([write_file(tmp_path / "a.parquet", [few], use_dictionary=dictionary)], few.schema)
     for predicate in (None, below("x", 2500)):
         plan = plan_access(files, ("s", "u", "x"), predicate)
-        shipped = pickle.loads(pickle.dumps(scan_tasks(plan, 1, frozenset({"s", "u"}))))
+        shipped = pickle.loads(pickle.dumps(scan_tasks(plan, 1, DRIVER, frozenset({"s", "u"}))))
         batches = [batch for task in shipped for batch in task.read(TaskContext())]
         for name in ("s", "u"):
             assert pa.types.is_dictionary(batches[0].schema.field(name).type) == dictionary
@@ -192,10 +191,10 @@ def test_strings_may_come_as_they_are_stored(tmp_path, dictionary):
             assert [v for b in batches for v in b.column(name).to_pylist()] == few[name].to_pylist()[:rows]
     tested = Compare(CompareOp.EQ, Column("s", pa.string()), Literal("s3", pa.string()))
     plan = plan_access(files, ("s",), tested)
-    (batch,) = (b for task in scan_tasks(plan, 1, frozenset({"s"})) for b in task.read(TaskContext()))
+    (batch,) = (b for task in scan_tasks(plan, 1, DRIVER, frozenset({"s"})) for b in task.read(TaskContext()))
     assert pa.types.is_dictionary(batch.column("s").type) == dictionary
     assert batch.column("s").to_pylist() == ["s3"] * 800
-    (batch,) = (b for task in scan_tasks(plan, 1) for b in task.read(TaskContext()))
+    (batch,) = (b for task in scan_tasks(plan, 1, DRIVER) for b in task.read(TaskContext()))
     assert batch.column("s").equals(pa.array(["s3"] * 800))
 
 

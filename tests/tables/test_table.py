@@ -17,6 +17,7 @@ from sundog.parquet.meta.statistics import Bounds
 from sundog.parquet.problems import FileSchemaProblem
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions
+from sundog.plan.costs import DRIVER
 from sundog.plan.logical import Scan
 from sundog.plan.lower.scan import TableScan
 from sundog.support import Code, Declined
@@ -72,7 +73,7 @@ def table(tmp_path: Path) -> Table:
 def test_its_columns_are_found_by_the_names_that_it_gives_them(tmp_path: Path) -> None:
     scan = Scan(table(tmp_path), ("x#1",))
     assert scan.schema == pa.schema([("x#1", pa.int64())])
-    tasks = scan_tasks(plan_access(scan.table, scan.columns, scan.predicate), 1)
+    tasks = scan_tasks(plan_access(scan.table, scan.columns, scan.predicate), 1, DRIVER)
     batches = [batch for task in tasks for batch in task.read(TaskContext())]
     assert pa.Table.from_batches(batches).column("x#1").to_pylist() == [0, 1, 100, 101]
 
@@ -101,7 +102,7 @@ def values_by_id(path: Path, schema: pa.Schema, field_id: int) -> list[int | Non
     write_file(path, [rows])
     column = FileColumn("x#1", "x", pa.int64(), field_id=field_id)
     listed = Manifest((data_file(path),), {str(path): (0, 99)}, (column,))
-    tasks = scan_tasks(plan_access(listed, ("x#1",), None), 1)
+    tasks = scan_tasks(plan_access(listed, ("x#1",), None), 1, DRIVER)
     return [row for task in tasks for batch in task.read(TaskContext()) for row in batch.column(0).to_pylist()]
 
 

@@ -317,7 +317,7 @@ class _DecodedFile:
         files = (DataFile(str(file), status.st_size, status.st_mtime_ns // 1_000_000),)
         columns = tuple(FileColumn(each.name, each.name, each.type) for each in table.schema)
         access = plan_access(ParquetFolder(files, columns), tuple(table.column_names), None)
-        (task,) = scan_tasks(access, 1, frozenset(["text"]))  # strings as GROUP BY takes them
+        (task,) = scan_tasks(access, 1, DRIVER, frozenset(["text"]))  # strings as GROUP BY takes them
         self._nanoseconds(task, context)
         taken = median(self._nanoseconds(task, context) for _ in range(self.runs))
         yield pa.record_batch({"ns_per_byte": [taken / access.column_bytes()]})

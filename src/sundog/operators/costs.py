@@ -47,6 +47,16 @@ class GroupingCosts(KeyTableCosts):
 
 
 @dataclass(frozen=True)
+class ScanCosts:
+    """How much a scan reads in one go (`scan/`)."""
+
+    scan_run_rows: int  # of several row groups together, if strings are read
+    scan_run_rows_of_numbers: int  # the same if all columns are numbers, which are decoded together
+    scan_run_bytes: int  # of several row groups together
+    rows_per_late_string: int  # rows for each that passes a WHERE, from which only the strings of those are copied
+
+
+@dataclass(frozen=True)
 class TopKCosts:
     """How a top-k merges and how its rounds grow (`topk/`)."""
 

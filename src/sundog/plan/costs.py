@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sundog.errors import ConfigError
-from sundog.operators.costs import GroupingCosts, TopKCosts, WindowCosts
+from sundog.operators.costs import GroupingCosts, ScanCosts, TopKCosts, WindowCosts
 
 SETTING = "spark.sundog.costs"
 EXPECTED = "a JSON object of cost names and positive numbers, or the path of a file with one"
@@ -29,7 +29,7 @@ def _cost(default: float, measured: str, may_be_zero: bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Costs(GroupingCosts, TopKCosts, WindowCosts):
+class Costs(ScanCosts, GroupingCosts, TopKCosts, WindowCosts):
     """The numbers of one place. `DRIVER` and `EXECUTORS` are those of the machine that sundog is developed on.
 
     The base classes name what operators are told; what is declared here alone is for the planner.
@@ -81,6 +81,10 @@ class Costs(GroupingCosts, TopKCosts, WindowCosts):
     share_memory_factor: float = _cost(1.25, "memory of a share of the keys while it is merged over that of its rows")
     filtered_read_factor: float = _cost(2, "bytes the driver may read under a WHERE over bytes that it may hold")
 
+    scan_run_rows: int = _cost(131_072, "not measured: batches that stay near the caches while they are worked on")
+    scan_run_rows_of_numbers: int = _cost(524_288, "not measured: a call of the decoder for more numbers saves calls")
+    scan_run_bytes: int = _cost(64 << 20, "not measured: what a task holds of small row groups read together")
+    rows_per_late_string: int = _cost(4, "not measured: copying the strings of few rows later costs less than of all")
     min_batch_rows: int = _cost(1 << 15, "not measured: calling a kernel costs as much as many rows do")
     max_batch_rows: int = _cost(1 << 19, "not measured: keys, hashes and groups of a batch stay near the caches")
     max_joined_bytes: int = _cost(

@@ -11,7 +11,7 @@ a task decodes by itself and the runtime runs several tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from sundog.expr.buffers import Bools
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import ScanCosts
 from sundog.operators.filter import keep_rows
 from sundog.operators.scan.key_filters import KeyFilterTests
 from sundog.parquet.decode.reader import FileReader
@@ -32,20 +33,16 @@ from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
 from sundog.parquet.reading import ReadSpec
 from sundog.types import is_text
 
-_RUN_ROWS = 131_072
-_RUN_ROWS_OF_NUMBERS = 4 * _RUN_ROWS  # which are decoded together; strings, one row group at a time
-_RUN_BYTES = 64 << 20
 _SMALLEST_BATCH = 1024
 ColumnReader = Callable[[list[str], frozenset[str]], dict[str, pa.Array]]
 """Gives columns by name; strings among the second argument may come as they are stored."""
-_FEW_OF = 4  # rows that pass are few if they are at most one in so many
 
 
 @dataclass(frozen=True)
 class ScanTask:
     """Reads `columns` of its slices' rows where `predicate` is true. `batch_rows` bounds batches, to stop early.
 
-    `as_stored` names string columns that whoever reads takes as dictionary or string_view arrays as well: no string is
+    `as_stored` names string columns that the reader takes as dictionary or string_view arrays as well: no string is
     copied then (`parquet/decode/text_pages.py`), and equal ones of a dictionary need not be found again.
     """
 
@@ -57,6 +54,7 @@ class ScanTask:
     as_stored: frozenset[str] = frozenset()
     again: bool = False  # another task reads and counts the same rows
     filters: tuple[KeyFilter, ...] = ()
+    costs: ScanCosts = field(kw_only=True)
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,7 +67,7 @@ class ScanTask:
         try:
             for part in self.slices:
                 with open_slice(self.reading, part, context, self.as_stored) as reader:
-                    for groups, all_match in _runs(part, reader.layout, self._run_rows):
+                    for groups, all_match in _runs(part, reader.layout, self._run_rows, self.costs.scan_run_bytes):
                         context.check_cancelled()
                         unread -= len(groups)
                         context.metrics.add("row_groups_scanned", len(groups))
@@ -86,7 +84,7 @@ class ScanTask:
         if self.batch_rows is not None:
             return 0
         reads_text = any(is_text(column.dtype) for column in self.reading.file_columns)  # those of the WHERE as well
-        return _RUN_ROWS if reads_text else _RUN_ROWS_OF_NUMBERS
+        return self.costs.scan_run_rows if reads_text else self.costs.scan_run_rows_of_numbers
 
     def _read_run(
         self, reader: FileReader, groups: list[int], tests: _RunTests, schema: pa.Schema, context: TaskContext
@@ -115,7 +113,7 @@ class ScanTask:
         matches = int(np.count_nonzero(mask))
         self._count(rows, passing, matches, context)
         if matches:
-            few = matches * _FEW_OF <= rows
+            few = matches * self.costs.rows_per_late_string <= rows
             column(names, self._texts(schema) if few else self.as_stored)
             kept = keep_rows(to_batch([decoded[name] for name in names], schema, rows), mask)
             yield self._with_plain_texts(kept, schema)
@@ -165,9 +163,8 @@ class ScanTask:
         else:
             yield reader.read(groups, names)
 
-    @staticmethod
-    def _fits(reader: FileReader, groups: list[int], names: list[str]) -> bool:
-        return sum(reader.layout.memory_bytes(names, group) for group in groups) <= _RUN_BYTES * 4
+    def _fits(self, reader: FileReader, groups: list[int], names: list[str]) -> bool:
+        return sum(reader.layout.memory_bytes(names, group) for group in groups) <= self.costs.scan_run_bytes * 4
 
 
 @dataclass(frozen=True)
@@ -214,23 +211,29 @@ def _all_decoded(columns: dict[str, pa.Array]) -> ColumnReader:
 
 
 def scan_tasks(
-    plan: ParquetAccessPlan, count: int, as_stored: frozenset[str] = frozenset(), again: bool = False
+    plan: ParquetAccessPlan,
+    count: int,
+    costs: ScanCosts,
+    as_stored: frozenset[str] = frozenset(),
+    again: bool = False,
 ) -> list[ScanTask]:
     """The plan's work in at most `count` tasks of about equal bytes, in file order."""
     if plan.predicate is not None:
         as_stored -= columns_of(plan.predicate) - StoredPredicate.of(plan.predicate).as_stored
     return [
-        ScanTask(plan.reading, slices, plan.columns, plan.predicate, None, as_stored, again, plan.filters)
+        ScanTask(plan.reading, slices, plan.columns, plan.predicate, None, as_stored, again, plan.filters, costs=costs)
         for slices in plan.tasks(count)
     ]
 
 
-def repeated_scans(plan: ParquetAccessPlan, times: int, as_stored: frozenset[str] = frozenset()) -> list[ScanTask]:
+def repeated_scans(
+    plan: ParquetAccessPlan, times: int, costs: ScanCosts, as_stored: frozenset[str] = frozenset()
+) -> list[ScanTask]:
     """As many tasks, of which each does all of the plan's work. The rows are counted by the first."""
-    return [task for number in range(times) for task in scan_tasks(plan, 1, as_stored, again=number > 0)]
+    return [task for number in range(times) for task in scan_tasks(plan, 1, costs, as_stored, again=number > 0)]
 
 
-def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
+def limit_scan(plan: ParquetAccessPlan, limit: int, costs: ScanCosts) -> ScanTask:
     """One task for `LIMIT` without an order: the first rows in reading order, in batches of about `limit` rows.
 
     Any rows would be right, but Spark's are these. Row groups that match as a whole were once read first, which gave
@@ -238,8 +241,8 @@ def limit_scan(plan: ParquetAccessPlan, limit: int) -> ScanTask:
     read.
     """
     runs = plan.split_runs(force_per_row_group=True)
-    batch_rows = min(max(limit, _SMALLEST_BATCH), _RUN_ROWS)
-    return ScanTask(plan.reading, plan.slices(runs), plan.columns, plan.predicate, batch_rows)
+    batch_rows = min(max(limit, _SMALLEST_BATCH), costs.scan_run_rows)
+    return ScanTask(plan.reading, plan.slices(runs), plan.columns, plan.predicate, batch_rows, costs=costs)
 
 
 def open_slice(
@@ -271,14 +274,14 @@ def _rows_in(reader: FileReader, groups: list[int]) -> int:
     return sum(int(reader.layout.footer.row_counts[group]) for group in groups)
 
 
-def _runs(part: FileSlice, layout: FileLayout, most_rows: int) -> Iterator[tuple[list[int], bool]]:
+def _runs(part: FileSlice, layout: FileLayout, max_rows: int, max_bytes: int) -> Iterator[tuple[list[int], bool]]:
     """Row groups to read in one go: consecutive, with one verdict, and no more than a batch should hold."""
     run: list[int] = []
     run_match, run_rows, run_bytes = False, 0, 0
     for group, match in zip(part.row_groups, part.all_rows_match, strict=True):
         rows = int(layout.footer.row_counts[group])
         size = int(layout.footer.byte_counts[group])
-        fits = run_rows + rows <= most_rows and run_bytes + size <= _RUN_BYTES
+        fits = run_rows + rows <= max_rows and run_bytes + size <= max_bytes
         if run and not (fits and match == run_match and group == run[-1] + 1):
             yield run, run_match
             run, run_rows, run_bytes = [], 0, 0

@@ -229,7 +229,7 @@ class Planner:
         wanted = plan.limit + plan.offset
         limit = LimitOperator(plan.schema, plan.limit, plan.offset)
         if isinstance(plan.child, Scan):
-            sources = (limit_scan(self.facts.access(plan.child), wanted),)
+            sources = (limit_scan(self.facts.access(plan.child), wanted, self.site.costs),)
             return Pipeline(self.site.place, "Scan", (Parts(sources, (TableScan(plan.child),)),)).then(limit)
         rows = yield from self.lower(plan.child)
         return self.graph.gather(rows.then(LimitOperator(plan.schema, wanted)), "Limit").then(limit)

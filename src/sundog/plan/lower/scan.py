@@ -83,18 +83,18 @@ def lower_scan(
         access.count_filters(planner.graph.metrics)
     reads: tuple[Described, ...] = (TableScan(scan),)
     if times > 1:
-        tasks = repeated_scans(access, times, as_stored)
+        tasks = repeated_scans(access, times, site.costs, as_stored)
         reads = (HashShares(times), *reads)
     else:
         count = grouping_task_count(access, site) if is_grouped else scan_task_count(access, site)
-        tasks = scan_tasks(access, count, as_stored, again)
+        tasks = scan_tasks(access, count, site.costs, as_stored, again)
     sources: tuple[Source, ...] = tuple(tasks) or (BatchSource([]),)
     return Pipeline(site.place, "Scan", (Parts(sources, reads),))
 
 
 def scan_some(scan: Scan, access: ParquetAccessPlan, site: Site, purpose: str, tasks: int) -> Pipeline:
     """Rows of a part of a scan that another stage reads as well."""
-    sources = tuple(scan_tasks(access, tasks, again=True)) or (BatchSource([]),)
+    sources = tuple(scan_tasks(access, tasks, site.costs, again=True)) or (BatchSource([]),)
     return Pipeline(site.place, purpose, (Parts(sources, (TableScan(scan),)),))
 
 

@@ -195,7 +195,7 @@ def _over_reads(
     if below is None:
         raise InternalError("ranges read their own rows only above a scan")
     before = len(graph.stages)
-    sources = tuple(scans.tasks(planner.facts.access(below.scan)))
+    sources = tuple(scans.tasks(planner.facts.access(below.scan), planner.site.costs))
     rows = Pipeline(planner.site.place, "Scan", (Parts(sources, (TableScan(below.scan),)),)).then(*below.projections)
     keep = steps.keep(scans.reads, cut_by)
     found = yield from _in_ranges(planner, steps, rows.then(keep), keep, len(scans.reads.reads))

@@ -20,7 +20,7 @@ from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
 from sundog.operators.context import TaskContext
-from sundog.operators.costs import WindowCosts
+from sundog.operators.costs import ScanCosts, WindowCosts
 from sundog.operators.scan.scan import ScanTask
 from sundog.operators.window.ranges.cuts import KeySample, PartitionExtremes, cut_ranges
 from sundog.operators.window.ranges.own_reads import RangeReads, RowGroupKeys, ranges_from_statistics
@@ -53,24 +53,26 @@ class RangeScans:
         rows = np.bincount(owners, weights=sample.weights, minlength=len(reads.reads)).astype(np.int64)
         return replace(self, reads=reads, sampled_rows=tuple(rows.tolist()))
 
-    def tasks(self, access: ParquetAccessPlan) -> list[RangeScan]:
+    def tasks(self, access: ParquetAccessPlan, costs: ScanCosts) -> list[RangeScan]:
         """One source per range."""
         home = np.full(len(self.runs), len(self.reads.reads), np.int64)
         for number, read in reversed(list(enumerate(self.reads.reads))):
             home[list(read.row_groups)] = number
         return [
-            RangeScan(tuple(self._parts(access, read.row_groups, home == number)))
+            RangeScan(tuple(self._parts(access, costs, read.row_groups, home == number)))
             for number, read in enumerate(self.reads.reads)
         ]
 
-    def _parts(self, access: ParquetAccessPlan, groups: Sequence[int], at_home: np.ndarray) -> Iterator[ScanTask]:
+    def _parts(
+        self, access: ParquetAccessPlan, costs: ScanCosts, groups: Sequence[int], at_home: np.ndarray
+    ) -> Iterator[ScanTask]:
         """In file order; one part for as long as the row groups are all at home here, or none is."""
         start = 0
         for stop in range(1, len(groups) + 1):
             if stop == len(groups) or at_home[groups[stop]] != at_home[groups[start]]:
                 slices = access.slices([self.runs[group] for group in groups[start:stop]])
                 again = not at_home[groups[start]]
-                yield ScanTask(access.reading, slices, access.columns, access.predicate, again=again)
+                yield ScanTask(access.reading, slices, access.columns, access.predicate, again=again, costs=costs)
                 start = stop
 
 
