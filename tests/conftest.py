@@ -29,14 +29,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sundog.onInternalError": "raise",  # so that no bug of ours hides behind a fallback
         },
     )
-    give_frames_to_arrow()
+    give_names_of_newer_versions()
     yield spark
     spark.stop()
 
 
-def give_frames_to_arrow() -> None:
+def give_names_of_newer_versions() -> None:
     """`toArrow`, which the tests compare by, for a pyspark that has none yet: it is made of what `toPandas` is made
-    of."""
+    of. And `getCondition` of an error, which was `getErrorClass`."""
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
     from sundog.versions import spark_version
@@ -49,6 +50,8 @@ def give_frames_to_arrow() -> None:
 
     if not hasattr(DataFrame, "toArrow"):
         DataFrame.toArrow = to_arrow
+    if not hasattr(PySparkException, "getCondition"):
+        PySparkException.getCondition = PySparkException.getErrorClass
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,6 @@ from sundog.versions import spark_version
 needs_ansi_by_default = pytest.mark.skipif(
     spark_version().name == "3.5", reason="ANSI is off by default, and errors of tasks are Py4J's; see tests/versions"
 )
-needs_write_commands = pytest.mark.skipif(
-    not spark_version().has_write_commands, reason="writers give no command out before 4.1, so that df.write is Spark's"
+needs_session_tags = pytest.mark.skipif(
+    not spark_version().has_session_tags, reason="a classic session of 3.5 has no tags and cannot be interrupted"
 )

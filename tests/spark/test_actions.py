@@ -13,7 +13,7 @@ import pytest
 import sundog
 from sundog.runtime.progress import ProgressSink
 from sundog.versions import spark_version
-from tests.oracle.needs import needs_ansi_by_default, needs_write_commands
+from tests.oracle.needs import needs_ansi_by_default
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -75,7 +75,6 @@ def test_show_prints_what_spark_prints(session: Any, sql: str, capsys: pytest.Ca
         assert ours == capsys.readouterr().out
 
 
-@needs_write_commands
 @pytest.mark.parametrize("sql", [WHOLE, SUBTREE], ids=["whole", "subtree"])
 def test_writes_hold_the_same_rows(session: Any, sql: str, tmp_path: Path) -> None:
     session.sql(sql).write.mode("overwrite").option("compression", "zstd").parquet(str(tmp_path / "ours"))
@@ -89,7 +88,6 @@ def test_writes_hold_the_same_rows(session: Any, sql: str, tmp_path: Path) -> No
         assert session.read.json(str(tmp_path / "json")).count() == len(theirs)
 
 
-@needs_write_commands
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_a_result_is_sorted_where_it_goes(session: Any, placement: str, tmp_path: Path) -> None:
     """Rows that come to the driver are sorted there; Spark sorts those that are written, and what lies below a join."""
@@ -119,7 +117,6 @@ def test_save_modes_still_protect_existing_data(session: Any, tmp_path: Path) ->
     assert session.read.parquet(str(tmp_path / "out")).count() == 40
 
 
-@needs_write_commands
 def test_tables_written_by_sql_and_by_writers(session: Any) -> None:
     try:
         session.sql(f"CREATE TABLE made USING parquet AS {WHOLE}")

@@ -24,6 +24,8 @@ from sundog.plan.lower import scan
 from sundog.run import Run
 from sundog.runtime.driver import DriverRuntime
 from sundog.support import Code
+from sundog.versions import spark_version
+from tests.oracle.needs import needs_session_tags
 from tests.runtime.stages import Stages
 from tests.runtime.toys import Numbers, Slow, Spills
 
@@ -112,10 +114,10 @@ def assert_cancelled(outcome: Outcome, since: float, words: str) -> None:
     assert outcome.ended - since < SOON_SECONDS
     assert isinstance(outcome.error, Py4JJavaError)
     java = outcome.error.java_exception
-    while java.getCondition() is None:  # toArrow waits for a thread of its own, and wraps the error
+    while java.getCause() is not None:  # toArrow waits for a thread of its own, and wraps the error
         java = java.getCause()
     assert java.getClass().getName() == "org.apache.spark.SparkException"
-    assert java.getCondition() == "SPARK_JOB_CANCELLED"
+    assert spark_version().is_cancelled_job(java)
     assert words in java.getMessage()
     assert outcome.run is not None
     assert not outcome.run.accelerated
@@ -126,8 +128,9 @@ CANCELLING: dict[str, Callable[[Any, str], Any]] = {
     "part of cancelled job group": lambda session, group: session.sparkContext.cancelJobGroup(group),
     "part of cancelled job tags": lambda session, group: session.sparkContext.cancelJobsWithTag(f"tag of {group}"),
     "as part of cancellation of all": lambda session, group: session.sparkContext.cancelAllJobs(),
-    "as part of cancellation of all jobs ": lambda session, group: session.interruptAll(),
 }
+if spark_version().has_session_tags:
+    CANCELLING["as part of cancellation of all jobs "] = lambda session, group: session.interruptAll()
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -193,8 +196,9 @@ def test_others_go_on(session: Any, monkeypatch: pytest.MonkeyPatch, placement: 
     wait_until_it_runs(session, placement, f"mine on {placement}")
     session.sparkContext.cancelJobGroup("yours")
     session.sparkContext.cancelJobsWithTag("yours")
-    session.interruptTag("yours")
-    session.newSession().interruptAll()
+    if spark_version().has_session_tags:
+        session.interruptTag("yours")
+        session.newSession().interruptAll()
     runner.join(60)
     assert outcome.error is None
     assert len(rows) == 3
@@ -202,6 +206,7 @@ def test_others_go_on(session: Any, monkeypatch: pytest.MonkeyPatch, placement: 
     assert outcome.run.accelerated
 
 
+@needs_session_tags
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_session_tag_of_the_thread_itself_cancels(session: Any, slow: None, placement: str) -> None:
     """A tag of pyspark's sessions is one of the thread: Spark knows it under a name with the thread in it."""
@@ -210,7 +215,7 @@ def test_session_tag_of_the_thread_itself_cancels(session: Any, slow: None, plac
 
     def action() -> None:
         session.addTag("mine")
-        real.append(session._jsparkSession.managedJobTags().get().get("mine").get())
+        real.append(_tags_of(session, "mine")[0])
         session.sql(QUERY).collect()
 
     runner, outcome = start(session, action, f"tagged on {placement}")
@@ -244,6 +249,7 @@ def test_an_action_cancelled_in_shadow_mode_is_not_run_again_to_compare(session:
     assert_cancelled(outcome, since, "part of cancelled job group")
 
 
+@needs_session_tags
 def test_operation_of_our_own_session_can_be_interrupted(session: Any, slow: None) -> None:
     session.conf.set("spark.sundog.placement", "executors")
     runner, outcome = start(session, session.sql(QUERY).collect, "operation")
@@ -335,28 +341,37 @@ def test_jobs_carry_group_description_tags_and_call_site_of_the_caller(session: 
     context = session.sparkContext
     context.setJobGroup("marked", "what I am doing")
     context.addJobTag("job tag")
-    session.addTag("session tag")
+    has_tags = spark_version().has_session_tags
+    if has_tags:
+        session.addTag("session tag")
     try:
         line = _line() + 1
         session.sql(QUERY).collect()
         assert sundog.last_run().accelerated
         tags = context._jsc.sc().getLocalProperty("spark.job.tags")
-        real = session._jsparkSession.managedJobTags().get().get("session tag").get()
+        of_session = _tags_of(session, "session tag") if has_tags else []
     finally:
-        session.removeTag("session tag")
+        if has_tags:
+            session.removeTag("session tag")
         context.removeJobTag("job tag")
         context._jsc.clearJobGroup()
     assert tags == "job tag", "as before"
     tracker = context._jsc.sc().statusTracker()
     jobs = set(tracker.getJobIdsForGroup("marked"))
     assert jobs
-    for tag in ("job tag", real, session._jsparkSession.sessionJobTag()):
+    for tag in ("job tag", *of_session):
         assert jobs <= set(tracker.getJobIdsForTag(tag)), tag
     store = context._jsc.sc().statusStore()
     for job in jobs:
         found = store.job(job)
         assert found.description().get() == "what I am doing"
         assert found.name() == f"collect at {__file__}:{line}"
+
+
+def _tags_of(session: Any, name: str) -> list[str]:
+    """What Spark calls a tag of the session, and the session itself."""
+    jsession = session._jsparkSession
+    return [jsession.managedJobTags().get().get(name).get(), jsession.sessionJobTag()]
 
 
 def _line() -> int:

@@ -13,7 +13,7 @@ import pytest
 import sundog
 from sundog.actions import failures
 from sundog.versions import spark_version
-from tests.oracle.needs import needs_ansi_by_default, needs_write_commands
+from tests.oracle.needs import needs_ansi_by_default
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -357,7 +357,6 @@ def test_if_not_exists_does_not_run_the_query(
     assert rows_of(session, "kept") == [(1, 10), (2, 20)]
 
 
-@needs_write_commands
 @pytest.mark.parametrize("step", ["matching", "executing"])
 @pytest.mark.usefixtures("falls_back")
 def test_a_bug_before_a_write_leaves_it_to_spark(

@@ -13,6 +13,7 @@ import pytest
 
 import sundog
 from sundog.front.write_command import overlap
+from sundog.versions import spark_version
 from tests.oracle.plain_spark import plain_spark
 
 pytestmark = pytest.mark.spark
@@ -99,7 +100,7 @@ def outcome(write: Callable[[], Any]) -> tuple[Any, ...]:
     except Py4JJavaError as error:
         return (error.java_exception.getClass().getName(),)
     except PySparkException as error:
-        return type(error), error.getCondition(), error.getMessageParameters()
+        return type(error), spark_version().condition_of(error), error.getMessageParameters()
     return ()
 
 

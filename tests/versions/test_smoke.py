@@ -274,12 +274,11 @@ def test_foreach(session: Any) -> None:
 
 
 def test_written_files_and_tables(session: Any, tmp_path: Path) -> None:
-    has_commands = spark_version().has_write_commands
     session.conf.set("spark.sundog.placement", "executors")
     session.sql(SHAPES["many groups"]).write.mode("overwrite").option("compression", "zstd").parquet(
         str(tmp_path / "ours")
     )
-    assert sundog.last_run().accelerated == has_commands, sundog.last_run().fallback_reasons
+    assert sundog.last_run().accelerated, sundog.last_run().fallback_reasons
     with plain_spark(session):
         written = canonical(session.read.parquet(str(tmp_path / "ours")).collect())
         assert written == canonical(session.sql(SHAPES["many groups"]).collect())
@@ -289,10 +288,23 @@ def test_written_files_and_tables(session: Any, tmp_path: Path) -> None:
         session.sql(f"INSERT INTO made {WHOLE}")
         assert sundog.last_run().accelerated, sundog.last_run().fallback_reasons
         session.sql(WHOLE).write.insertInto("made")
-        assert sundog.last_run().accelerated == has_commands, sundog.last_run().fallback_reasons
+        assert sundog.last_run().accelerated, sundog.last_run().fallback_reasons
+        session.sql(WHOLE).write.mode("append").saveAsTable("made")
+        assert sundog.last_run().accelerated, sundog.last_run().fallback_reasons
         with plain_spark(session):
-            assert session.table("made").count() == 120
+            assert session.table("made").count() == 160
             assert session.table("made").distinct().count() == 40
+        session.sql(WHOLE).write.mode("overwrite").partitionBy("flag").saveAsTable("made")
+        assert sundog.last_run().accelerated, sundog.last_run().fallback_reasons
+        session.sql(f"SELECT * FROM ({WHOLE}) WHERE flag").write.format("noop").mode("overwrite").save()
+        assert sundog.last_run().accelerated, sundog.last_run().fallback_reasons
+        with plain_spark(session):
+            assert session.table("made").count() == 40
+        session.sql("DROP TABLE made")
+        session.sql(WHOLE).writeTo("made").using("parquet").create()
+        assert sundog.last_run().accelerated, sundog.last_run().fallback_reasons
+        with plain_spark(session):
+            assert session.table("made").count() == 40
     finally:
         session.sql("DROP TABLE IF EXISTS made")
 

@@ -1,9 +1,9 @@
 """`df.write` and `df.writeTo` of an enabled session.
 
 pyspark's writers keep a writer of the JVM, which collects what is set and starts the write. Ours keep the same one
-inside a stand-in: settings go through to it, and what would start a write asks it for its command instead, the very
-plan that it would run. Spark analyses and checks that command on the original query; then the write is an action like
-any other.
+inside a stand-in: settings go through to it, and what would start a write asks for its command instead, the very plan
+that it would run (`versions/write_commands.py`). Spark analyses and checks that command on the original query; then the
+write is an action like any other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql.readwriter import DataFrameWriterV2
 
 from sundog.actions.commands import run_command
 from sundog.support import Code, Declined
-from sundog.versions import spark_version
+from sundog.versions import WriterCommands, spark_version
 
 _FORMATS = ("json", "parquet", "text", "csv", "xml", "orc")
 
@@ -60,40 +60,36 @@ class _Starter:
 
         def starts(*args: Any) -> None:
             session = self._frame.sparkSession
-            make = self._starts[name] if spark_version().has_write_commands else _no_command
-            run_command("write", session, lambda: make(session._jvm, self._jwriter, *args), lambda: method(*args))
+            commands = spark_version().writer_commands(session, self._frame._jdf, self._jwriter)
+            run_command("write", session, lambda: self._starts[name](commands, *args), lambda: method(*args))
 
         return starts
 
 
-def _no_command(jvm: Any, jwriter: Any, *args: Any) -> Any:
-    raise Declined.because(Code.WRITE, "this Spark's writers make no commands; INSERT and CREATE TABLE … AS have them")
-
-
-def _save(jvm: Any, jwriter: Any, *path: str) -> Any:
-    return jwriter.saveCommand(jvm.scala.Option.apply(path[0]) if path else jvm.scala.Option.empty())
-
-
 def _save_as(source: str) -> MakeCommand:
-    return lambda jvm, jwriter, path: _save(jvm, jwriter.format(source), path)
+    def make(commands: WriterCommands, path: str) -> Any:
+        commands.jwriter.format(source)
+        return commands.save(path)
+
+    return make
 
 
-def _jdbc(jvm: Any, jwriter: Any, *args: Any) -> Any:
+def _jdbc(commands: WriterCommands, *args: Any) -> Any:
     raise Declined.because(Code.WRITE, "the JVM's writer makes no command of jdbc(); format('jdbc').save() has one")
 
 
 _STARTS: dict[str, MakeCommand] = {
-    "save": _save,
+    "save": lambda commands, path=None: commands.save(path),
     "jdbc": _jdbc,
     **{source: _save_as(source) for source in _FORMATS},
-    "insertInto": lambda jvm, jwriter, table: jwriter.insertIntoCommand(table),
-    "saveAsTable": lambda jvm, jwriter, table: jwriter.saveAsTableCommand(table),
+    "insertInto": lambda commands, table: commands.insert_into(table),
+    "saveAsTable": lambda commands, table: commands.save_as_table(table),
 }
 _STARTS_V2: dict[str, MakeCommand] = {
-    "create": lambda jvm, jwriter: jwriter.createCommand(),
-    "replace": lambda jvm, jwriter: jwriter.replaceCommand(False),
-    "createOrReplace": lambda jvm, jwriter: jwriter.replaceCommand(True),
-    "append": lambda jvm, jwriter: jwriter.appendCommand(),
-    "overwrite": lambda jvm, jwriter, condition: jwriter.overwriteCommand(condition),
-    "overwritePartitions": lambda jvm, jwriter: jwriter.overwritePartitionsCommand(),
+    "create": lambda commands: commands.create(),
+    "replace": lambda commands: commands.replace(or_create=False),
+    "createOrReplace": lambda commands: commands.replace(or_create=True),
+    "append": lambda commands: commands.append(),
+    "overwrite": lambda commands, condition: commands.overwrite(condition),
+    "overwritePartitions": lambda commands: commands.overwrite_partitions(),
 }

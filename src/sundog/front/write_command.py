@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -45,12 +45,17 @@ def _save_into_source(jvm: Any, command: Any, query: Any) -> Any:
     return save(query, command.dataSource(), command.options(), command.mode())
 
 
+_FILE_FORMATS = frozenset(["parquet", "orc", "csv", "json", "text"])
+
+
 @dataclass(frozen=True)
 class Target:
-    """What a command writes to. `is_skipped`: Spark raises or returns without running the query."""
+    """What a command writes to. `is_skipped`: Spark raises or returns without running the query. `replaced`: the
+    identifier of a table that is dropped just before."""
 
     paths: tuple[str, ...] = ()
     is_skipped: bool = False
+    replaced: Any = None
 
 
 def _files(session: SparkSession, command: Any) -> Target:
@@ -60,13 +65,26 @@ def _files(session: SparkSession, command: Any) -> Target:
 
 
 def _new_table(session: SparkSession, command: Any) -> Target:
-    table = command.table()
-    exists = _catalog(session).tableExists(table.identifier())
-    return Target(tuple(_locations(table)), bool(exists))
+    """Of a CREATE TABLE … AS SELECT, and before Spark 4.1 of saveAsTable as well, which appends to a table that exists,
+    or drops it first."""
+    target = _table_by_description(session, command, command.table())
+    if target.is_skipped or command.mode().toString() != "Overwrite":
+        return target
+    identifier = command.table().identifier()
+    if not _catalog(session).tableExists(identifier):
+        return target
+    provider = _catalog(session).getTableMetadata(identifier).provider()
+    if provider.isEmpty() or provider.get().lower() not in _FILE_FORMATS:  # their paths tell whether they are read
+        raise Declined.because(Code.WRITE, "only tables of files are replaced", "CreateDataSourceTableAsSelectCommand")
+    return replace(target, replaced=identifier)
 
 
 def _maybe_new_table(session: SparkSession, command: Any) -> Target:
-    table, catalog = command.tableDesc(), _catalog(session)
+    return _table_by_description(session, command, command.tableDesc())
+
+
+def _table_by_description(session: SparkSession, command: Any, table: Any) -> Target:
+    catalog = _catalog(session)
     if not catalog.tableExists(table.identifier()):
         return Target(tuple(_locations(table)))
     existing = catalog.getTableMetadata(table.identifier())
@@ -117,6 +135,7 @@ class WriteCommand:
     session: SparkSession
     jcommand: Any
     form: _Form
+    target: Target
 
     @classmethod
     def analyzed(cls, session: SparkSession, jplan: Any) -> WriteCommand:
@@ -133,7 +152,7 @@ class WriteCommand:
         for path in _paths_read(command.query()) if target.paths else ():
             if any(overlap(path, written) for written in target.paths):
                 raise Declined.because(Code.WRITE, f"the query reads {path}, which is written to", name)
-        return cls(session, command, form)
+        return cls(session, command, form, target)
 
     @property
     def query(self) -> DataFrame:
@@ -142,7 +161,14 @@ class WriteCommand:
     def run_with(self, query: DataFrame) -> DataFrame:
         """Run it now, with another query of the same columns."""
         analyzed = query._jdf.queryExecution().analyzed()
-        return _frame(self.session, self.form.with_query(self.session._jvm, self.jcommand, analyzed))
+        command = self.form.with_query(self.session._jvm, self.jcommand, analyzed)
+        if self.target.replaced is None:
+            return _frame(self.session, command)
+        catalog = _catalog(self.session)
+        catalog.dropTable(self.target.replaced, True, False)  # if it is still there; not for good
+        result = _frame(self.session, command)
+        catalog.refreshTable(self.target.replaced)
+        return result
 
 
 def _paths_read(jquery: Any) -> Iterator[str]:

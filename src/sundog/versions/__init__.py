@@ -18,6 +18,7 @@ from sundog.versions.spark_4_0 import Spark40
 from sundog.versions.spark_4_1 import Spark41
 from sundog.versions.spark_4_2 import Spark42
 from sundog.versions.spark_4_3 import Spark43
+from sundog.versions.write_commands import WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,7 @@ __all__ = [
     "ArrowRequest",
     "PlanNames",
     "SparkVersion",
+    "WriterCommands",
     "installed_version",
     "problem_with",
     "short_name",

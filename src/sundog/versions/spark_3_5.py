@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sundog.versions.model import ArrowRequest, ConnectClasses
 from sundog.versions.spark_4_0 import Spark40
+from sundog.versions.write_commands import CommandsOf35, WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.base import PySparkException
@@ -39,6 +40,7 @@ class Spark35(Spark40):
     widens_stored_types: ClassVar[bool] = False
     has_session_tags: ClassVar[bool] = False
     connect: ClassVar[ConnectClasses | None] = None
+    writer_commands: ClassVar[type[WriterCommands]] = CommandsOf35
     conditions: ClassVar[Mapping[str, tuple[str, str]]] = {
         **Spark40.conditions,
         "BINARY_ARITHMETIC_OVERFLOW": ("22003", "<value1> <symbol> <value2> caused overflow."),

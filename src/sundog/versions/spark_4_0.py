@@ -16,6 +16,7 @@ from sundog.versions.hash_targets import keys_for
 from sundog.versions.model import PlanNames
 from sundog.versions.row_conversion import rows_of
 from sundog.versions.spark_4_1 import Spark41
+from sundog.versions.write_commands import OlderCommands, WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ class Spark40(Spark41):
     condition_names: ClassVar[Mapping[str, str]] = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"}
     block_confs: ClassVar[Mapping[str, str]] = {}
     eval_mode_getters: ClassVar[tuple[tuple[str, str], ...]] = (("evalMode", "scala.Enumeration$Value"),)
-    has_write_commands: ClassVar[bool] = False
+    writer_commands: ClassVar[type[WriterCommands]] = OlderCommands
 
     def rows(self, table: pa.Table, schema: StructType, session: SparkSession) -> list[Row]:
         from pyspark.sql.types import _create_row

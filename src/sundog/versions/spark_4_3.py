@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from sundog.versions.model import ArrowRequest, ConnectClasses, PlanNames
+from sundog.versions.write_commands import WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.base import PySparkException
@@ -132,8 +133,8 @@ class Spark43:
 
     # --- DataFrames ---------------------------------------------------------------------------------------------------
 
-    has_write_commands: ClassVar[bool] = True
-    """Whether a writer of the JVM's gives out the command that it would run."""
+    writer_commands: ClassVar[type[WriterCommands]] = WriterCommands
+    """The commands that a writer of the JVM's would run."""
 
     has_session_tags: ClassVar[bool] = True
     """Whether jobs carry tags of their session, by which `interruptAll` and `interruptTag` of a classic session find
