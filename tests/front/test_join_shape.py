@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -20,11 +21,15 @@ from sundog.tree import walk
 from tests.front.test_match import match
 from tests.plans.record_joins import QUERIES
 from tests.plans.text import tree_text
-from tests.plans.versions import NEWEST
+from tests.plans.versions import FOLDERS, NEWEST, known_to
+
+CASES = [
+    pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in known_to(folder, QUERIES)
+]
 
 
-def matched(name: str, settings: Settings = Settings()) -> Matches:  # noqa: B008
-    return match((NEWEST / f"{name}.json").read_text(), settings)
+def matched(name: str, settings: Settings = Settings(), folder: Path = NEWEST) -> Matches:  # noqa: B008
+    return match((folder / f"{name}.json").read_text(), settings, folder)
 
 
 def only_join(name: str) -> Join:
@@ -32,20 +37,20 @@ def only_join(name: str) -> Join:
     return join
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_golden_plan(name: str) -> None:
-    matches = matched(name)
+@pytest.mark.parametrize(("folder", "name"), CASES)
+def test_golden_plan(folder: Path, name: str) -> None:
+    matches = matched(name, folder=folder)
     parts = [f"at {list(m.path)}:\n{tree_text(optimize(m.plan))}" for m in matches.found]
     text = "\n".join([QUERIES[name], "", *parts, *(f"* {reason}" for reason in matches.reasons)]) + "\n"
-    golden = NEWEST / f"{name}.txt"
+    golden = folder / f"{name}.txt"
     if os.environ.get("SUNDOG_UPDATE_GOLDEN"):
         golden.write_text(text)
     assert text == golden.read_text()
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_the_rules_run_twice_are_the_rules_run_once(name: str) -> None:
-    for found in matched(name).found:
+@pytest.mark.parametrize(("folder", "name"), CASES)
+def test_the_rules_run_twice_are_the_rules_run_once(folder: Path, name: str) -> None:
+    for found in matched(name, folder=folder).found:
         once = optimize(found.plan)
         assert optimize(once) == once
 
