@@ -17,7 +17,10 @@ settings.load_profile("sundog")
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from sundog.environment.java import session
+    from sundog.versions import spark_version
 
+    # Off by default in 3.5. Tests are about ANSI unless they say otherwise; those in tests/versions are about defaults.
+    ansi = {"spark.sql.ansi.enabled": "true"} if spark_version().name == "3.5" else {}
     spark = session(
         "sundog-tests",
         "local[2]",
@@ -27,6 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),  # several processes test at once
             "spark.sundog.onInternalError": "raise",  # so that no bug of ours hides behind a fallback
+            **ansi,
         },
     )
     give_names_of_newer_versions()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sundog.versions import spark_version
+from sundog.versions import NEWEST, spark_version
 
-needs_ansi_by_default = pytest.mark.skipif(
-    spark_version().name == "3.5", reason="ANSI is off by default, and errors of tasks are Py4J's; see tests/versions"
+needs_errors_of_tasks = pytest.mark.skipif(
+    spark_version().name == "3.5",
+    reason="errors of tasks are Py4J's; see tests/versions",
 )
 needs_session_tags = pytest.mark.skipif(
     not spark_version().has_session_tags, reason="a classic session of 3.5 has no tags and cannot be interrupted"
+)
+needs_newest_spark = pytest.mark.skipif(
+    spark_version() is not NEWEST, reason="about the newest Spark: the older ones lack some of it"
 )

@@ -24,6 +24,7 @@ from sundog.operators.context import TaskContext
 from sundog.parquet.problems import FileProblem, FileSchemaProblem, ProblemKind, TooLargeForOneArray
 from sundog.runtime.worker_errors import _PAYLOAD, ErrorChannel, unwrap_worker_error
 from sundog.support import Code, Declined, Reason
+from tests.oracle.needs import needs_errors_of_tasks
 from tests.runtime.stages import Stages
 from tests.runtime.toys import SCHEMA, Numbers
 
@@ -174,6 +175,7 @@ def test_the_genuine_error_is_found_behind_a_hostile_cell(
 
 
 @pytest.mark.spark
+@needs_errors_of_tasks
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_a_table_of_hostile_cells_raises_what_spark_raises_and_runs_nothing(
     enabled: Any, tmp_path: Path, placement: str
@@ -193,6 +195,7 @@ def test_a_table_of_hostile_cells_raises_what_spark_raises_and_runs_nothing(
 
 
 @pytest.mark.spark
+@needs_errors_of_tasks
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_a_frame_that_was_handed_out_raises_what_spark_raises(enabled: Any, tmp_path: Path, is_enabled: bool) -> None:
     enabled.conf.set("spark.sundog.placement", "executors")

@@ -13,7 +13,7 @@ import pytest
 import sundog
 from sundog.runtime.progress import ProgressSink
 from sundog.versions import spark_version
-from tests.oracle.needs import needs_ansi_by_default
+from tests.oracle.needs import needs_errors_of_tasks
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -219,7 +219,7 @@ def test_enable_is_idempotent_and_disable_restores(session: Any) -> None:
     sundog.enable(session)
 
 
-@needs_ansi_by_default
+@needs_errors_of_tasks
 def test_an_action_that_raises_renews_the_run(session: Any) -> None:
     from pyspark.errors import ArithmeticException
 

@@ -19,6 +19,8 @@ from sundog.front.session.conf_table import (
     is_known,
 )
 from sundog.query import conf_of
+from sundog.versions import spark_version
+from tests.oracle.needs import needs_newest_spark
 from tests.oracle.spark_settings import all_settings
 from tests.oracle.tables import events, write_files
 from tests.spark.test_relations import same, settings
@@ -38,11 +40,12 @@ QUERY = "SELECT grp, count(*), sum(dec), max(ts) FROM confs_events GROUP BY grp"
 
 def test_every_setting_of_the_running_spark_has_an_answer(spark: Any) -> None:
     registered = all_settings(spark)
-    assert len(registered) > 700
+    assert len(registered) > 400
     missing = sorted(key for key in registered if key.startswith(PREFIX) and not is_known(key))
     assert not missing, f"decide about these in front/session/conf_table.py: {missing}"
 
 
+@needs_newest_spark
 def test_every_answer_is_about_a_setting_that_exists(spark: Any) -> None:
     registered = all_settings(spark)
     other_versions = {PREFIX + name for name in ONLY_IN}
@@ -71,6 +74,10 @@ DECLINED = {
 
 @pytest.mark.parametrize("key", DECLINED)
 def test_a_declined_value_leaves_the_query_to_spark_and_says_so(session: Any, key: str) -> None:
+    if key in spark_version().confs_of_the_optimizer:
+        pytest.skip("this Spark's optimiser has obeyed it in the plan")
+    if is_known(key) and key not in all_settings(session):
+        pytest.skip("this Spark has no such setting")
     with settings(session, {key: DECLINED[key]}):
         same(session, lambda: session.sql(QUERY), accelerated=False)
         session.sql(QUERY).collect()

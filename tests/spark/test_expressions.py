@@ -41,6 +41,7 @@ from sundog.front.jvm.details import complete, read_details
 from sundog.front.spark_errors import to_spark_exception
 from sundog.types import TIMESTAMP, arrow_type
 from tests.oracle.batches import FILE_TYPES, arrow_arrays, record_batches, values
+from tests.oracle.needs import needs_errors_of_tasks
 from tests.oracle.sql_expressions import COLUMN_TYPES, SCHEMA, expression
 
 pytestmark = pytest.mark.spark
@@ -264,6 +265,7 @@ def extremes(spark: Any, tmp_path_factory: Any) -> tuple[Any, pa.RecordBatch]:
     return table(spark, batch, tmp_path_factory.mktemp("extremes")), batch
 
 
+@needs_errors_of_tasks
 @pytest.mark.parametrize("sql", ERRORS)
 def test_errors_are_sparks_own(spark: Any, extremes: tuple[Any, pa.RecordBatch], sql: str) -> None:
     """Class, condition, SQL state, parameters and text; only the place in the SQL text is Spark's alone."""

@@ -13,7 +13,7 @@ import pytest
 import sundog
 from sundog.actions import failures
 from sundog.versions import spark_version
-from tests.oracle.needs import needs_ansi_by_default
+from tests.oracle.needs import needs_errors_of_tasks
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -171,7 +171,7 @@ def test_raise_raises_a_bug(session: Any, step: str, error: type[Exception], mon
     assert sundog.last_run().internal_error
 
 
-@needs_ansi_by_default
+@needs_errors_of_tasks
 @pytest.mark.parametrize("sql", [FAILING, "SELECT 1 / 0 FROM events ORDER BY id LIMIT 3"], ids=["row", "constant"])
 def test_an_error_of_the_query_is_sparks_and_no_bug(session: Any, sql: str) -> None:
     from pyspark.errors import ArithmeticException
@@ -327,7 +327,7 @@ def test_partition_specs_are_sparks(session: Any, placement: str) -> None:
         session.sql("DROP TABLE parts")
 
 
-@needs_ansi_by_default
+@needs_errors_of_tasks
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 @pytest.mark.parametrize(
     "sql", ["INSERT INTO kept {}", "CREATE TABLE made USING parquet AS {}"], ids=["insert", "ctas"]
@@ -373,7 +373,7 @@ def test_a_bug_before_a_write_leaves_it_to_spark(
     assert session.read.parquet(str(tmp_path / "out")).count() == 5
 
 
-@needs_ansi_by_default
+@needs_errors_of_tasks
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_an_error_while_rows_are_handed_out_is_of_sparks_class(session: Any, placement: str) -> None:
     from py4j.protocol import Py4JError

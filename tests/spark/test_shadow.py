@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sundog
+from tests.oracle.needs import needs_errors_of_tasks
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -127,6 +128,7 @@ def test_a_crash_is_counted_and_never_disturbs(session: Any, step: str, monkeypa
     assert sundog.last_run().internal_error
 
 
+@needs_errors_of_tasks
 def test_an_error_of_spark_is_raised_and_sundog_must_not_answer(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import ArithmeticException
 

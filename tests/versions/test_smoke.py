@@ -73,6 +73,27 @@ SHAPES = {
     "below a join": (
         "SELECT a.id, b.s FROM (SELECT id FROM events ORDER BY num, id LIMIT 20) a JOIN events b ON a.id = b.id"
     ),
+    "join and aggregate": (
+        "SELECT a.s, count(*) c, sum(b.num) n FROM events a JOIN events b ON a.id = b.seq AND a.num > b.num GROUP BY a.s"
+    ),
+    "outer joins": (
+        "SELECT a.grp, count(b.id) c, count(c.id) d FROM events a LEFT JOIN events b ON a.id = b.seq AND b.num > 5 "
+        "LEFT JOIN (SELECT id, seq FROM events WHERE flag) c ON a.id = c.id GROUP BY a.grp"
+    ),
+    "semi and anti join": (
+        "SELECT grp, count(*) c FROM events a WHERE id IN (SELECT seq FROM events WHERE num > 3) "
+        "AND NOT EXISTS (SELECT 1 FROM events b WHERE a.id = b.seq AND b.flag) GROUP BY grp"
+    ),
+    "null-aware anti join": (
+        "SELECT grp, count(*) c FROM events WHERE num NOT IN (SELECT small FROM events WHERE small > 5) GROUP BY grp"
+    ),
+    "join below a top-k": (
+        "SELECT a.id, b.s FROM events a RIGHT JOIN events b ON a.id = b.seq AND a.s = b.s ORDER BY b.num, b.id LIMIT 9"
+    ),
+    "join of shapes": (
+        "SELECT t.s, g.c FROM (SELECT id, grp, s FROM events ORDER BY num, id LIMIT 5) t "
+        "JOIN (SELECT grp, count(*) c FROM events GROUP BY grp) g ON t.grp = g.grp"
+    ),
     "window over rows of Spark's": "SELECT id, sum(id) OVER (ORDER BY id) w FROM range(3000)",
 }
 
@@ -100,6 +121,8 @@ RAISING = {
 
 @pytest.fixture(scope="module")
 def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    ansi = enabled.conf.get("spark.sql.ansi.enabled")
+    enabled.conf.unset("spark.sql.ansi.enabled")  # this version's own default
     folder = tmp_path_factory.mktemp("smoke")
     enabled.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
     enabled.read.parquet(str(write_files(events(), folder / "events"))).createOrReplaceTempView("events")
@@ -109,6 +132,7 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     # so that two thousand rows are worth several tasks and an exchange
     with costs(enabled, task_bytes=4096, gather_groups=100):
         yield enabled
+    enabled.conf.set("spark.sql.ansi.enabled", ansi)
 
 
 def canonical(rows: list[Any]) -> list[str]:
@@ -209,7 +233,7 @@ def test_error(session: Any, case: str, ansi: str) -> None:
 
 
 WHOLE = "SELECT id, d, s, dec, day, ts, ntz, bin, flag, f FROM events ORDER BY num DESC, id LIMIT 40"
-SUBTREE = SHAPES["below a join"]
+SUBTREE = "SELECT id, reverse(s) AS s FROM (SELECT id, s FROM events ORDER BY num, id LIMIT 20)"  # `reverse` is Spark's
 
 
 def _of_pandas(table: Any) -> Any:
