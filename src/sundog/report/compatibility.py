@@ -78,7 +78,7 @@ _SPARKS = """\
 
 _OLDER = """\
 - **Before 4.1** Spark has no `repartitionById`: blocks are exchanged by `repartition` over numbers that are hashed into the wanted
-  partitions. Its writers give no command out either: sundog makes the same ones, except for tables of other catalogs in
+  partitions ([why](decisions/exchange-by-hash-targets.md)). Its writers give no command out either: sundog makes the same ones, except for tables of other catalogs in
   `insertInto` and `saveAsTable`, sources with a catalog of their own, and `clusterBy`, which stay on Spark.
 - **3.5** widens no types as it reads Parquet (an INT32 as a bigint): it raises, and so it does with sundog. `upper` and `lower`
   stay on Spark there, which changes case by Java's rules. `toArrow` is not there yet."""
