@@ -9,7 +9,6 @@ import warnings
 from typing import TYPE_CHECKING
 
 from sundog.actions.connect.session import is_connect, near_session
-from sundog.errors import UnsupportedSessionError
 from sundog.versions import problem_with
 
 if TYPE_CHECKING:
@@ -67,7 +66,10 @@ def accelerate(frame: DataFrame) -> DataFrame:
         warnings.warn(problem, stacklevel=2)
         return frame
     if is_connect(frame.sparkSession):
-        raise UnsupportedSessionError.accelerate_of_connect()
+        near_session(frame.sparkSession)
+        from sundog.actions.connect.frames import accelerate_connect
+
+        return accelerate_connect(frame)
     from sundog.actions import explicit
 
     return explicit.accelerate(frame)
@@ -83,7 +85,7 @@ def explain(frame: DataFrame, analyze: bool = False, costs: bool = False) -> str
         return f"Everything stays on Spark. {problem}"
     if is_connect(frame.sparkSession):
         near_session(frame.sparkSession)
-        from sundog.actions.connect.client import explain_connect
+        from sundog.actions.connect.frames import explain_connect
 
         return explain_connect(frame, analyze, costs)
     from sundog.actions import explicit

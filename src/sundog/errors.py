@@ -43,13 +43,6 @@ class UnsupportedSessionError(SundogError, TypeError):
         )
 
     @classmethod
-    def accelerate_of_connect(cls) -> UnsupportedSessionError:
-        return cls(
-            "sundog.accelerate gives DataFrames of classic sessions only, and this is one of Spark Connect. "
-            "sundog.enable(spark) accelerates the actions of such a session."
-        )
-
-    @classmethod
     def connect_of(cls, version: str) -> UnsupportedSessionError:
         return cls(
             f"This is a Spark Connect session of Spark {version}, and sundog reads the plans of Connect from Spark "

@@ -1,7 +1,8 @@
 """A Spark Connect session in a process of its own, since a classic one cannot be beside it: runs queries, writes
 `results.json`.
 
-    python connect_job.py FOLDER
+    python connect_job.py FOLDER [PART ...]
+    MASTER='local-cluster[1,2,1024]' python connect_job.py FOLDER shapes
 
 Each query is run on plain Connect and with sundog enabled. What comes out is only compared here; `test_connect.py` says
 what is expected of it.
@@ -34,7 +35,7 @@ from sundog.environment.java import ensure_java
 ROWS = 4_000
 PARTS = [
     *("shapes", "actions", "dataframes", "functions", "errors", "settings", "declined", "explains", "sessions"),
-    *("interrupts", "disabled"),
+    *("writes", "interrupts", "disabled"),
 ]
 TOP_K = "SELECT * FROM events ORDER BY id DESC LIMIT 7"
 WINDOW = "SELECT id, sum(n) OVER (ORDER BY id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) s FROM events"
@@ -141,7 +142,7 @@ class Job:
 
     def actions(self) -> None:
         for name, action in {**ACTIONS, **ORDERED}.items():
-            self.compare(f"{name} of top-k", lambda a=action: a(self.spark.sql(TOP_K)), name != "isEmpty")
+            self.compare(f"{name} of top-k", lambda a=action: a(self.spark.sql(TOP_K)))
         for name in ("collect", "toPandas", "toArrow", "count", "isEmpty", "batches"):
             self.compare(f"{name} of no rows", lambda a=ACTIONS[name]: a(self.spark.sql(EMPTY)), None)
         self.compare("count of aggregate", lambda: self.spark.sql(GROUPS).count())
@@ -183,7 +184,8 @@ class Job:
 
         self.compare("udf", lambda: rows(self.spark.sql(GROUPS).select("g", doubled("c")).collect()))
         self.compare("foreach", foreach)
-        self.compare("foreachPartition", foreach_partition, False)
+        self.compare("foreachPartition", foreach_partition)
+        self.compare("isEmpty of a udf", lambda: self.spark.sql(GROUPS).select(doubled("c")).isEmpty(), None)
 
     def errors(self) -> None:
         for placement in ("driver", "executors"):
@@ -234,14 +236,58 @@ class Job:
             "checkpoint", lambda: rows(self.spark.sql(GROUPS).localCheckpoint().orderBy("g").limit(3).collect()), False
         )
         self.compare("describe", lambda: rows(self.spark.table("events").describe("n").collect()), False)
-        target = str(self.folder / "written")
-
-        def write() -> list[str]:
-            self.spark.sql(GROUPS).write.mode("overwrite").parquet(target)
-            return rows(self.spark.read.parquet(target).collect())
-
-        self.compare("write", write, None)
         self.compare("catalog", lambda: sorted(table.name for table in self.spark.catalog.listTables()), None)
+
+    def writes(self) -> None:
+        path = str(self.folder / "written")
+
+        files, table = lambda: self.spark.read.parquet(path), lambda: self.spark.table("made")
+        writes = {
+            "parquet": (lambda df: df.write.mode("overwrite").parquet(path), files),
+            "partitions": (
+                lambda df: df.where("g < 4").write.partitionBy("g").format("parquet").mode("overwrite").save(path),
+                files,
+            ),
+            "noop": (lambda df: df.write.format("noop").mode("append").save(), files),
+            "saveAsTable": (
+                lambda df: df.write.mode("overwrite").bucketBy(2, "g").sortBy("g").saveAsTable("made"),
+                table,
+            ),
+            "saveAsTable append": (
+                lambda df: df.write.mode("append").bucketBy(2, "g").sortBy("g").saveAsTable("made"),
+                table,
+            ),
+            "drop": (lambda df: self.spark.sql("DROP TABLE made"), files),
+            "writeTo": (lambda df: df.writeTo("made").using("parquet").create(), table),
+            "insertInto": (lambda df: df.write.insertInto("made", overwrite=True), table),
+        }
+        for place in ("driver", "executors"):
+            self.spark.conf.set("spark.sundog.placement", place)
+            answers: dict[bool, dict[str, Any]] = {}
+            for enabled in (False, True):
+                (sundog.enable if enabled else sundog.disable)(self.spark)
+                self.spark.sql("DROP TABLE IF EXISTS made")
+                answers[enabled] = {}
+                for name, (write, read) in writes.items():
+                    write(self.spark.sql(GROUPS))
+                    run = sundog.last_run() if enabled else None
+                    answers[enabled][name] = rows(read().collect())
+                    if run is not None:
+                        same = answers[False][name] == answers[True][name]
+                        ok = same and (name == "drop" or (run.action == "write" and run.accelerated))
+                        self.results[f"{name} on {place}"] = {
+                            "ok": ok,
+                            "reasons": run.fallback_reasons,
+                            "difference": "" if same else "other rows",
+                        }
+        self.spark.conf.unset("spark.sundog.placement")
+        self.compare("a write that exists", lambda: self.spark.sql(GROUPS).write.parquet(path), False)
+        self.compare(
+            "a write over what it reads",
+            lambda: self.spark.table("made").groupBy("g").count().write.mode("overwrite").saveAsTable("made"),
+            False,
+        )
+        self.compare("a write that raises", lambda: self.spark.sql(RAISES).write.mode("overwrite").parquet(path), False)
 
     def explains(self) -> None:
         frame = self.spark.sql(TOP_K)
@@ -256,10 +302,18 @@ class Job:
             "ok": "== Physical Plan ==" in printed and "TopK" in printed,
             "difference": printed[:600],
         }
-        self.results["accelerate"] = {
-            "ok": "classic" in str(outcome(lambda: sundog.accelerate(frame))),
-            "difference": "",
-        }
+        sundog.disable(self.spark)
+        for placement in ("driver", "executors"):
+            self.spark.conf.set("spark.sundog.placement", placement)
+            made = sundog.accelerate(self.spark.sql(GROUPS))
+            run = sundog.last_run()
+            same = rows(made.where("c > 3").collect()) == rows(self.spark.sql(GROUPS).where("c > 3").collect())
+            again = rows(made.collect()) == rows(self.spark.sql(GROUPS).collect())
+            self.results[f"accelerate on {placement}"] = {
+                "ok": same and again and run.accelerated and type(made) is type(frame),
+                "difference": f"{same} {again} {run.fallback_reasons}",
+            }
+        self.spark.conf.unset("spark.sundog.placement")
 
     def sessions(self) -> None:
         """Two sessions in one server: each has its views, and only one is enabled."""
@@ -353,9 +407,10 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     spark = (
-        SparkSession.builder.remote("local[2]")
+        SparkSession.builder.remote(os.environ.get("MASTER", "local[2]"))
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
+        .config("spark.sql.warehouse.dir", str(Path(sys.argv[1]) / "warehouse"))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sundog.onInternalError", "raise")
@@ -367,7 +422,7 @@ def main() -> None:
         started = time.perf_counter()
         getattr(job, part)()
         job.results[f"seconds of {part}"] = round(time.perf_counter() - started, 2)
-    (job.folder / "results.json").write_text(json.dumps(job.results))
+        (job.folder / "results.json").write_text(json.dumps(job.results))
     spark.stop()
 
 

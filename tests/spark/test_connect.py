@@ -31,27 +31,31 @@ SHAPES = [
 ]
 ACTIONS = [
     *("collect", "toPandas", "toArrow", "toLocalIterator", "count", "show", "take", "head", "first", "tail"),
-    *("show vertical", "schema of rows", "batches"),
+    *("show vertical", "schema of rows", "batches", "isEmpty"),
 ]
+WRITES = ["parquet", "partitions", "noop", "saveAsTable", "saveAsTable append", "writeTo", "insertInto"]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    folder = tmp_path_factory.mktemp("connect")
+def run_job(folder: Path, *parts: str, master: str = "local[2]") -> Results:
     source = str(Path(sundog.__file__).parents[1])
     job = Path(__file__).with_name("connect_job.py")
     unset = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
     env = {key: value for key, value in os.environ.items() if key not in unset}
     done = subprocess.run(
-        [sys.executable, str(job), str(folder)],
-        env={**env, "PYTHONPATH": source},
+        [sys.executable, str(job), str(folder), *parts],
+        env={**env, "PYTHONPATH": source, "MASTER": master},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=550,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found: Results = json.loads((folder / "results.json").read_text())
     return found
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return run_job(tmp_path_factory.mktemp("connect"))
 
 
 def check(results: Results, *names: str) -> None:
@@ -80,16 +84,12 @@ def test_parts_of_a_plan_are_run_by_the_server(results: Results) -> None:
     check(results, "toLocalIterator of subtree", "count of aggregate")
 
 
-def test_is_empty_stays_with_connect_which_asks_for_no_columns(results: Results) -> None:
-    check(results, "isEmpty of top-k")
-
-
 def test_dataframe_calls_parameters_and_long_chains_are_planned(results: Results) -> None:
     check(results, "DataFrame calls", "parameters", "a chain of 60 calls")
 
 
 def test_functions_of_the_user_run_once_and_in_the_server(results: Results) -> None:
-    check(results, "udf", "foreach", "foreachPartition")
+    check(results, "udf", "foreach", "foreachPartition", "isEmpty of a udf")
 
 
 def test_errors_of_a_query_are_those_of_connect(results: Results) -> None:
@@ -111,16 +111,28 @@ def test_what_the_server_runs_by_itself_is_declined_with_a_reason(results: Resul
     assert any("CONNECT" in reason for reason in results[name]["reasons"])
 
 
-def test_commands_and_the_catalog_go_to_the_server(results: Results) -> None:
-    check(results, "write", "catalog")
+def test_the_catalog_is_asked_in_the_server(results: Results) -> None:
+    check(results, "catalog")
+
+
+@pytest.mark.parametrize("place", ["driver", "executors"])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_is_accelerated_and_holds_the_rows_that_connect_writes(
+    results: Results, write: str, place: str
+) -> None:
+    check(results, f"{write} on {place}")
+
+
+def test_a_write_that_spark_refuses_is_refused_by_the_server(results: Results) -> None:
+    check(results, "a write that exists", "a write over what it reads", "a write that raises")
 
 
 def test_explain_shows_the_plan_of_a_connect_dataframe(results: Results) -> None:
     check(results, "explain", "explain analyze", "df.explain")
 
 
-def test_accelerate_says_that_it_needs_a_classic_session(results: Results) -> None:
-    check(results, "accelerate")
+def test_accelerate_gives_a_connect_dataframe_with_our_parts_in_it(results: Results) -> None:
+    check(results, "accelerate on driver", "accelerate on executors")
 
 
 def test_two_sessions_of_one_server_have_their_own_views_and_switch(results: Results) -> None:
@@ -133,6 +145,11 @@ def test_an_interrupted_operation_ends_in_the_error_of_connect_and_is_not_starte
 
 def test_disable_puts_the_methods_of_connect_back(results: Results) -> None:
     check(results, "disable")
+
+
+def test_executors_in_processes_of_their_own_are_used(tmp_path: Path) -> None:
+    """A near server with a master whose executors are not in its JVM."""
+    check(run_job(tmp_path, "shapes", master="local-cluster[1,2,1024]"), *SHAPES)
 
 
 def test_a_session_of_a_server_elsewhere_is_refused_with_what_to_do(spark: Any) -> None:

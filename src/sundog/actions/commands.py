@@ -26,6 +26,7 @@ def may_embed_query(text: str) -> bool:
 
 
 T = TypeVar("T")
+U = TypeVar("U")
 _PARSED = {"InsertIntoStatement", "CreateTableAsSelect", "ReplaceTableAsSelect", "InsertIntoDir"}
 
 
@@ -41,18 +42,27 @@ def run_command(
     name: str, session: SparkSession, make_plan: Callable[[], Any], plain: Callable[[], T]
 ) -> T | DataFrame:
     """Run the command that `make_plan` makes, a plan of the JVM's, with an accelerated query; or `plain`."""
+    return run_action(command_action(name, session, make_plan, plain, lambda result: result))
+
+
+def command_action(
+    name: str,
+    session: SparkSession,
+    make_plan: Callable[[], Any],
+    plain: Callable[[], T],
+    done: Callable[[DataFrame], U],
+) -> Action[T | U]:
+    """The action of a command. `done` makes its result of what Spark gives."""
     command: list[WriteCommand] = []
 
     def query() -> DataFrame:
         command.append(WriteCommand.analyzed(session, make_plan()))
         return command[0].query
 
-    def write(spliced: DataFrame) -> T | DataFrame:
-        return command[0].run_with(spliced)
+    def write(spliced: DataFrame) -> T | U:
+        return done(command[0].run_with(spliced))
 
-    return run_action(
-        Action(name, session, query=query, plain=plain, on_frame=write, repeatable=False, shadowed="by query")
-    )
+    return Action(name, session, query=query, plain=plain, on_frame=write, repeatable=False, shadowed="by query")
 
 
 def _parse_command(session: SparkSession, text: str) -> Any | None:

@@ -80,5 +80,5 @@ def asks_for_rows(plan: Any) -> bool:
 
 
 def check_uncompressed(plan: Any) -> None:
-    if plan.WhichOneof("op_type") != "root":
+    if plan.WhichOneof("op_type") == "compressed_operation":
         raise Declined.because(Code.CONNECT, "the request is so large that the client compressed it")

@@ -19,9 +19,10 @@ grpcio, protobuf and py4j are imported where they are used: a process without th
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,7 @@ def near_session(session: Any) -> NearSession:
         known = _find(client)
         with _lock:
             known = _near.setdefault(client, known)
+            _ask_threads_whether_remote()
     return known
 
 
@@ -169,13 +171,19 @@ def _speaking(classic: bool) -> Iterator[None]:
         _thread.is_classic = before
 
 
-def remote_checks() -> Iterator[tuple[Any, str, Callable[[], bool]]]:
-    """Owner, name and substitute of pyspark's `is_remote`, wherever a module of pyspark has imported it by name."""
-    from pyspark.sql.utils import is_remote as original
+def _ask_threads_whether_remote() -> None:
+    """From now on, for good, pyspark's `is_remote` says no inside of `as_classic`, wherever a module of pyspark has
+    imported it by name. On every other thread its answer is as before."""
+    from pyspark.sql import utils
 
+    original = utils.is_remote
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
     def is_remote() -> bool:
         return not getattr(_thread, "is_classic", False) and original()
 
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "pyspark" and getattr(module, "__dict__", {}).get("is_remote") is original:
-            yield module, "is_remote", is_remote
+            module.is_remote = is_remote  # type: ignore[attr-defined]
