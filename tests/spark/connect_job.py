@@ -2,7 +2,7 @@
 `results.json`.
 
     python connect_job.py FOLDER [PART ...]
-    MASTER='local-cluster[1,2,1024]' python connect_job.py FOLDER shapes
+    CONNECT_MASTER='local-cluster[1,2,1024]' python connect_job.py FOLDER shapes
 
 Each query is run on plain Connect and with sundog enabled. What comes out is only compared here; `test_connect.py` says
 what is expected of it.
@@ -360,8 +360,10 @@ class Job:
         operations: list[str] = []
 
         def interrupt() -> None:
-            time.sleep(1)
-            operations.extend(self.spark.interruptTag("t"))
+            give_up = time.monotonic() + 60
+            while not operations and time.monotonic() < give_up:  # until it has begun
+                time.sleep(1)
+                operations.extend(self.spark.interruptTag("t"))
 
         thread = threading.Thread(target=interrupt)
         thread.start()
@@ -407,7 +409,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     spark = (
-        SparkSession.builder.remote(os.environ.get("MASTER", "local[2]"))
+        SparkSession.builder.remote(os.environ.get("CONNECT_MASTER", "local[2]"))
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.warehouse.dir", str(Path(sys.argv[1]) / "warehouse"))

@@ -36,14 +36,14 @@ ACTIONS = [
 WRITES = ["parquet", "partitions", "noop", "saveAsTable", "saveAsTable append", "writeTo", "insertInto"]
 
 
-def run_job(folder: Path, *parts: str, master: str = "local[2]") -> Results:
+def run_job(folder: Path) -> Results:
     source = str(Path(sundog.__file__).parents[1])
     job = Path(__file__).with_name("connect_job.py")
     unset = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
     env = {key: value for key, value in os.environ.items() if key not in unset}
     done = subprocess.run(
-        [sys.executable, str(job), str(folder), *parts],
-        env={**env, "PYTHONPATH": source, "MASTER": master},
+        [sys.executable, str(job), str(folder)],
+        env={**env, "PYTHONPATH": source},
         capture_output=True,
         text=True,
         timeout=550,
@@ -145,11 +145,6 @@ def test_an_interrupted_operation_ends_in_the_error_of_connect_and_is_not_starte
 
 def test_disable_puts_the_methods_of_connect_back(results: Results) -> None:
     check(results, "disable")
-
-
-def test_executors_in_processes_of_their_own_are_used(tmp_path: Path) -> None:
-    """A near server with a master whose executors are not in its JVM."""
-    check(run_job(tmp_path, "shapes", master="local-cluster[1,2,1024]"), *SHAPES)
 
 
 def test_a_session_of_a_server_elsewhere_is_refused_with_what_to_do(spark: Any) -> None:
