@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import warnings
+import zipfile
+import zipimport
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -23,6 +25,7 @@ from sundog.front.catalyst_json import parse_plan
 from sundog.versions import VERSIONS, problem_with, short_name
 from sundog.versions.hash_targets import keys_for, spark_hash
 from sundog.versions.row_conversion import rows_of
+from sundog.versions.worker_imports import keep_unchanged_archives
 
 SOURCE = Path(sundog.__file__).parent
 KNOWN = f"{', '.join(list(VERSIONS)[:-1])} and {list(VERSIONS)[-1]}"
@@ -161,3 +164,33 @@ def test_java_of_each_version() -> None:
     assert needed_java(VERSIONS["3.5"]) == "Java 8 to 17"
     assert needed_java(VERSIONS["4.0"]) == "Java 17 to 23"
     assert needed_java(VERSIONS["4.2"]) == "Java 17 or newer"
+
+
+def test_an_archive_is_read_again_only_if_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of older Sparks ask for it before every task."""
+    archive = tmp_path / "code.zip"
+
+    def write(*modules: str) -> None:
+        with zipfile.ZipFile(archive, "w") as file:
+            for module in modules:
+                file.writestr(f"{module}.py", "")
+
+    write("one")
+    monkeypatch.setattr(zipimport.zipimporter, "invalidate_caches", zipimport.zipimporter.invalidate_caches)
+    keep_unchanged_archives()
+    reads: list[str] = []
+    read = zipimport._read_directory  # type: ignore[attr-defined]
+    monkeypatch.setattr(zipimport, "_read_directory", lambda path: reads.append(path) or read(path))
+    importer = zipimport.zipimporter(str(archive))
+    reads.clear()
+    for _ in range(3):
+        importer.invalidate_caches()
+    assert len(reads) == 1, "the first time: nobody knows what was there when it was made"
+    write("one", "two")
+    importer.invalidate_caches()
+    importer.invalidate_caches()
+    assert len(reads) == 2
+    assert importer.find_spec("two") is not None
+    archive.unlink()
+    importer.invalidate_caches()
+    assert importer.find_spec("two") is None

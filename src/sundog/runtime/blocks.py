@@ -30,6 +30,7 @@ from sundog.runtime.exchange import coalesce, decode_block, encode_block
 from sundog.runtime.sharing import load_sharing
 from sundog.runtime.task import run_operators
 from sundog.runtime.worker_errors import ErrorChannel
+from sundog.versions.worker_imports import keep_unchanged_archives
 
 BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
@@ -84,6 +85,7 @@ class StageFunction:
             context.close()
             context.metrics.add("tasks")
             spare_long_lived_objects()
+            keep_unchanged_archives()
             self.accumulator.add({(self.stage, partition): [each.as_values() for each in counts]})
 
     def _partition(self, first: pa.RecordBatch | None) -> int:
