@@ -26,10 +26,10 @@ from sundog.actions.cancelling import is_cancelled_job, to_spark_error
 from sundog.errors import ConfigError, InternalError
 from sundog.expr.errors import SparkQueryError
 from sundog.front.spark_errors import to_spark_exception
+from sundog.operators.array_limits import limit_met
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.run import Run
 from sundog.runtime.cancel import ActionCancelled
-from sundog.runtime.limits import limit_met
 from sundog.runtime.worker_errors import unwrap_worker_error
 from sundog.support import Code, Declined, Reason
 

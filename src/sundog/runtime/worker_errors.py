@@ -30,8 +30,8 @@ from typing import Any
 
 from sundog.errors import InternalError
 from sundog.expr.errors import ErrorKind, SparkQueryError
+from sundog.operators.array_limits import limit_met
 from sundog.parquet.problems import FileProblem, FileSchemaProblem, ProblemKind, TooLargeForOneArray
-from sundog.runtime.limits import limit_met
 from sundog.support import Code, Declined, Reason
 
 _PAYLOAD = re.compile(r"sundog-error:([0-9a-f]{32}):([0-9a-f]{64}):([A-Za-z0-9+/=]*):")

@@ -19,11 +19,11 @@ from sundog.expr.nodes import Column
 from sundog.metrics import Metrics
 from sundog.operators.aggregate.inputs import sized_batches
 from sundog.operators.aggregate.keys.group_table import GroupTable
+from sundog.operators.array_limits import limit_met
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_schema import ColumnSource, Reading, to_query_type
 from sundog.parquet.problems import TooLargeForOneArray
 from sundog.plan.costs import DRIVER
-from sundog.runtime.limits import limit_met
 from sundog.runtime.worker_errors import _decode, _encode
 from sundog.support import Code, Declined
 from tests.operators.aggregate.runner import Setup, rows_by_key, run_phases
