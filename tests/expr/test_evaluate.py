@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluate import evaluate, predicate_mask
+from sundog.expr.evaluation.casts import MAX_DIGITS_OF_DOUBLES
 from sundog.expr.nodes import (
     Abs,
     AddInterval,
@@ -41,6 +42,7 @@ from sundog.expr.nodes import (
     NormalizeFloat,
     Not,
     Or,
+    Round,
     StringCall,
     StringFunction,
     columns_of,
@@ -128,21 +130,33 @@ def _arithmetic(dtype: pa.DataType, same: st.SearchStrategy[Expr]) -> st.SearchS
         st.builds(lambda o, a, b, m: Arith(o, a, b, dtype, m), st.sampled_from(ops), same, same, NOW_AND_THEN),
         st.builds(lambda c, m: Negate(c, dtype, m), same, two_modes),
         st.builds(lambda c, m: Abs(c, dtype, m), same, two_modes),
+        *([_integer_rounding(dtype, same)] if pa.types.is_integer(dtype) else []),
     )
+
+
+def _integer_rounding(dtype: pa.DataType, same: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    two_modes = st.sampled_from([EvalMode.ANSI, EvalMode.LEGACY])
+    return st.builds(lambda c, p, m: Round(c, p, dtype, m), same, st.integers(-21, 3), two_modes)
 
 
 def _decimal_arithmetic(dtype: pa.DataType, depth: int) -> st.SearchStrategy[Expr]:
     ops = st.sampled_from([ArithOp.ADD, ArithOp.SUB, ArithOp.MUL, ArithOp.DIV, ArithOp.MOD])
     operands = st.sampled_from(DECIMALS[:2]).flatmap(lambda t: exprs(t, depth - 1))
-    return st.builds(lambda o, a, b, m: Arith(o, a, b, dtype, m), ops, operands, operands, NOW_AND_THEN)
+    arithmetic = st.builds(lambda o, a, b, m: Arith(o, a, b, dtype, m), ops, operands, operands, NOW_AND_THEN)
+    if dtype != DECIMALS[1]:  # of any places
+        return arithmetic
+    rounded = st.sampled_from(DECIMALS).flatmap(lambda t: exprs(t, depth - 1))
+    return st.one_of(arithmetic, st.builds(lambda c, p: Round(c, -p, dtype), rounded, st.integers(0, 17)))
 
 
 def _casts(dtype: pa.DataType, depth: int) -> st.SearchStrategy[Expr]:
     sources = [*INTEGERS, pa.bool_()]
     if not pa.types.is_floating(dtype):
         sources += DECIMALS[:2]
-    if not pa.types.is_decimal(dtype):
+    if not pa.types.is_decimal(dtype) or dtype.precision <= MAX_DIGITS_OF_DOUBLES:
         sources += [pa.float64()]
+    if pa.types.is_decimal(dtype) and dtype.precision <= MAX_DIGITS_OF_DOUBLES:
+        sources += [pa.float32()]
     return st.sampled_from(sources).flatmap(
         lambda source: st.builds(lambda c, m: Cast(c, dtype, m), exprs(source, depth - 1), NOW_AND_THEN)
     )
@@ -337,6 +351,13 @@ def test_an_interval_moves_a_timestamp() -> None:
         (Cast(Column("i", pa.int32()), pa.decimal128(12, 2)), False),
         (Cast(Column("i", pa.int32()), pa.decimal128(11, 2)), True),
         (Cast(Column("s", pa.string()), pa.int32()), True),
+        (Cast(Column("x", pa.float64()), pa.decimal128(11, 6)), True),
+        (Cast(Column("x", pa.float64()), pa.decimal128(11, 6), EvalMode.LEGACY), False),
+        (Round(A, -1, LONG), True),
+        (Round(A, -1, LONG, EvalMode.LEGACY), False),
+        (Round(A, 1, LONG), False),
+        (Round(Column("x", pa.float64()), 2, pa.float64()), False),
+        (Round(Column("p", pa.decimal128(38, 10)), 2, pa.decimal128(31, 2)), False),
         (Negate(A, LONG), True),
         (Negate(Cast(Column("i", pa.int32()), LONG), LONG), False),
         (And(Compare(CompareOp.GT, A, ONE), Compare(CompareOp.GT, DIVISION, ONE)), True),

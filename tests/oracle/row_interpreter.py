@@ -37,6 +37,7 @@ from sundog.expr.nodes import (
     Negate,
     Not,
     Or,
+    Round,
     StringCall,
     StringFunction,
 )
@@ -92,6 +93,8 @@ def interpret(expr: Expr, row: Mapping[str, Any]) -> Any:
             if child is None or (isinstance(expr, Abs) and not math.copysign(1, child) < 0):
                 return child
             return _fit(child.copy_negate() if isinstance(child, Decimal) else -child, expr.dtype, expr.mode)
+        case Round():
+            return _round(interpret(expr.child, row), expr)
         case Cast():
             return _cast(interpret(expr.child, row), expr)
         case DatePart():
@@ -218,6 +221,16 @@ def _fit(value: Any, dtype: pa.DataType, mode: EvalMode, condition: str = "ARITH
     return None if mode is EvalMode.TRY else (value + half) % (2 * half) - half
 
 
+def _round(value: Any, expr: Round) -> Any:
+    """Of a decimal or an integer."""
+    if value is None:
+        return None
+    units = Decimal(value).scaleb(expr.places, WIDE).quantize(Decimal(1), ROUND_HALF_UP, WIDE)
+    if pa.types.is_decimal(expr.dtype):
+        return _fit(units.scaleb(-expr.places, WIDE), expr.dtype, EvalMode.TRY)
+    return value if expr.places >= 0 else _fit(int(units.scaleb(-expr.places, WIDE)), expr.dtype, expr.mode)
+
+
 def _cast(value: Any, expr: Cast) -> Any:
     target = expr.dtype
     if value is None or expr.child.dtype == target:
@@ -227,6 +240,8 @@ def _cast(value: Any, expr: Cast) -> Any:
     if pa.types.is_integer(target):
         return _cast_to_integer(value, expr)
     if pa.types.is_decimal(target):
+        if isinstance(value, float):
+            return _fit(Decimal(repr(value)), target, expr.mode) if math.isfinite(value) else None
         return _fit(Decimal(int(value) if isinstance(value, bool) else value), target, expr.mode)
     if pa.types.is_floating(target):
         with np.errstate(all="ignore"):

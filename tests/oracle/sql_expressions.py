@@ -139,6 +139,8 @@ def _arithmetic(random: Random, sql: str, depth: int) -> str:
     ]
     if sql != "decimal(38,10)":  # Spark rounds these to 34 digits, and sundog leaves them to it
         options += [f"(- {one})", f"abs({one})"]
+    if sql in INTEGERS or sql in DECIMALS:
+        options += [f"round({one}, {random.randint(-6, 3)})"]
     if sql == "double" or sql in DECIMALS:
         options += [f"({one} / {other})", f"try_divide({one}, {other})"]
     if sql == "bigint":
@@ -154,7 +156,7 @@ EXACT_NUMBER_CASTS = {
     "bigint": [*INTEGERS, "float", "double", "boolean", "string", "timestamp", *DECIMALS],
     "float": [*INTEGERS, "double", "boolean"],
     "double": [*INTEGERS, "float", "boolean", *DECIMALS],
-    "decimal(5,2)": [*INTEGERS, "boolean", *DECIMALS],
+    "decimal(5,2)": [*INTEGERS, "float", "double", "boolean", *DECIMALS],
     "decimal(18,0)": [*INTEGERS, "boolean", *DECIMALS],
     "decimal(38,10)": [*INTEGERS, "boolean", *DECIMALS],
 }

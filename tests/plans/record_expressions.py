@@ -79,6 +79,12 @@ GROUPS: dict[str, list[str]] = {
         "cast(ts as timestamp_ntz)", "cast(ts as bigint)", "cast(l as timestamp)", "cast(i as boolean)",
         "cast(bo as int)",
     ],
+    "rounding": [
+        "round(dc, 1)", "round(dc, 3)", "round(dc)", "round(dd, 2)", "round(dc, -2)", "round(dd, -3)", "round(dd, -38)",
+        "round(i, -1)", "round(l, 2)", "round(b)", "round(d, 2)", "round(d)", "round(d, -3)", "round(d, 23)",
+        "round(f, 1)", "round(dc, null)", "bround(dc, 1)", "cast(d as decimal(11,6))", "cast(f as decimal(5,2))",
+        "try_cast(d as decimal(14,0))", "cast(d as decimal(15,6))", "cast(d as decimal(38,6))",
+    ],
     "choices": [
         "if(i > 1, 2, 3)", "case when i > 1 then 'a' end", "case i when 1 then s when 2 then 'b' else 'c' end",
         "coalesce(s, 'a')", "nvl(i, 1)", "nullif(i, 1)", "ifnull(d, 1)", "greatest(i, 2)",

@@ -238,7 +238,8 @@ ERRORS = [
     "cast(l as int)", "cast(d as int)", "cast(f as bigint)", "cast(nan as bigint)", "cast(dc as tinyint)",
     "cast(dd as int)", "cast(dd as bigint)", "cast(dc as decimal(4,2))", "cast(i as decimal(5,2))", "dc / z", "d / z",
     "i % z", "l div z", "ml div cast(z - 1 as bigint)", "dc % z", "dc div z", "cast(s as int)", "cast(s as bigint)",
-    "cast(s as boolean)", "cast(bo as decimal(1,1))", "cast(ts as tinyint)", "dd * dd",
+    "cast(s as boolean)", "cast(bo as decimal(1,1))", "cast(ts as tinyint)", "dd * dd", "round(b, -1)",
+    "round(i, -1)", "round(l, -19)", "cast(d as decimal(11,6))", "cast(f as decimal(14,0))",
 ]  # fmt: skip
 
 
@@ -307,6 +308,20 @@ def test_constants(spark: Any, tmp_path_factory: Any, data: st.DataObject) -> No
         found, rows = projection(spark, constants, batch)
         for number, each in enumerate(found):
             assert_same(evaluate(each, rows), expected.column(number), render(each))
+
+
+@pytest.mark.parametrize("ansi", ["false", "true"])
+def test_doubles_are_rounded_on_the_digits_that_this_java_prints(spark: Any, tmp_path: Path, ansi: str) -> None:
+    random = np.random.default_rng(7)
+    ties = random.integers(-(10**8), 10**8, 4000) * 10 + 5
+    numbers = [ties / 10.0**places for places in range(8)] + [random.integers(0, 10**6, 4000) / 7.0]
+    column = np.concatenate([*numbers, [0.0, -0.0, 5e-324, 2.0**-44, 0.145, 1.005, np.inf, -np.inf, np.nan]])
+    batch = pa.RecordBatch.from_pydict({"x": pa.array(column), "y": pa.array(column.astype(np.float32))})
+    df = table(spark, batch, tmp_path)
+    sqls = [f"round(x, {places})" for places in range(-4, 5)]
+    sqls += [f"try_cast({name} as decimal({digits}, {digits // 2}))" for name in "xy" for digits in (6, 11, 14)]
+    with confs(spark, ansi=ansi):
+        check_projection(spark, df, batch, sqls)
 
 
 def test_bytes_that_are_not_utf8(spark: Any, tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ class SparkQueryError(Exception):
         return cls._overflow("overflow", try_function)
 
     @classmethod
+    def rounding_overflow(cls) -> SparkQueryError:
+        """An integer rounded before the point leaves its type; the word is java.math.BigDecimal's."""
+        return cls._overflow("Overflow", "")
+
+    @classmethod
     def integral_divide_overflow(cls) -> SparkQueryError:
         return cls._overflow("Overflow in integral divide", "try_divide")
 

@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, validity_of, values_of
 from sundog.expr.evaluation import strings
-from sundog.expr.evaluation.arithmetic import absolute, add_days, arithmetic, days_between, negate
+from sundog.expr.evaluation.arithmetic import absolute, add_days, arithmetic, days_between, negate, rounded
 from sundog.expr.evaluation.casts import cast
 from sundog.expr.evaluation.compare import compare, is_in
 from sundog.expr.evaluation.decimals import (
     decimal_absolute,
     decimal_arithmetic,
     decimal_negate,
+    decimal_round,
     make_decimal,
     unscaled_value,
 )
@@ -59,6 +60,7 @@ from sundog.expr.nodes import (
     NormalizeFloat,
     Not,
     Or,
+    Round,
     StringCall,
     StringFunction,
     StringMatch,
@@ -244,6 +246,13 @@ def _abs(expr: Abs, batch: pa.RecordBatch) -> Steps:
     return decimal_absolute(child) if pa.types.is_decimal(expr.dtype) else absolute(child, expr.mode)
 
 
+def _round(expr: Round, batch: pa.RecordBatch) -> Steps:
+    child = yield expr.child, batch
+    if pa.types.is_decimal(expr.dtype):
+        return decimal_round(child, expr.places, expr.dtype)
+    return rounded(child, expr.places, expr.mode)
+
+
 def _cast(expr: Cast, batch: pa.RecordBatch) -> Steps:
     return cast((yield expr.child, batch), expr.dtype, expr.mode, expr.zone)
 
@@ -335,6 +344,7 @@ _HANDLERS: dict[type[Expr], Callable[[Any, pa.RecordBatch], Steps | pa.Array]] =
     Arith: _arith,
     Negate: _negate,
     Abs: _abs,
+    Round: _round,
     Cast: _cast,
     Case: _case,
     Coalesce: _coalesce,

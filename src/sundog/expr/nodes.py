@@ -197,6 +197,20 @@ class Abs(Expr):
 
 
 @dataclass(frozen=True)
+class Round(Expr):
+    """`round(child, places)`, HALF_UP; negative places round before the point. `dtype` is Spark's: a decimal changes
+    its type.
+
+    A decimal that its type cannot hold is NULL in every mode. A double is rounded on the digits that Java prints.
+    """
+
+    child: Expr
+    places: int
+    dtype: pa.DataType
+    mode: EvalMode = EvalMode.ANSI
+
+
+@dataclass(frozen=True)
 class Cast(Expr):
     """Only the casts that `front` has found to be exact as Spark does them. `zone` for dates and timestamps."""
 

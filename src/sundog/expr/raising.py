@@ -25,6 +25,7 @@ from sundog.expr.nodes import (
     Expr,
     Literal,
     Negate,
+    Round,
     StringCall,
     StringFunction,
 )
@@ -52,6 +53,8 @@ def node_can_raise(node: Expr) -> bool:
             return _arith_can_raise(node)
         case Negate(mode=EvalMode.ANSI) | Abs(mode=EvalMode.ANSI):
             return pa.types.is_integer(node.dtype) and _range(node.child)[0] == _type_range(node.dtype)[0]
+        case Round(mode=EvalMode.ANSI):
+            return pa.types.is_integer(node.dtype) and node.places < 0
         case Cast():
             return _cast_can_raise(node)
         case DateTrunc():
@@ -128,7 +131,7 @@ def _cast_can_raise(node: Cast) -> bool:
             return bool(10 ** (child.precision - child.scale) > _type_range(node.dtype)[1])
         case "timestamp", "integer":
             return bool(node.dtype.bit_width < 64)
-        case ("float" | "double", "integer") | ("string", "integer" | "boolean"):
+        case ("float" | "double", "integer" | "decimal") | ("string", "integer" | "boolean"):
             return True
         case _:
             return False

@@ -18,7 +18,10 @@ import pyarrow as pa
 from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, both_valid, validity_of, values_of
 from sundog.expr.errors import SparkQueryError
+from sundog.expr.evaluation.unscaled import Unscaled, low_bits
+from sundog.expr.floats import rounded_units
 from sundog.expr.nodes import ArithOp, EvalMode
+from sundog.support import Code, Declined
 
 Numbers = npt.NDArray[Any]
 
@@ -50,6 +53,33 @@ def negate(array: pa.Array, mode: EvalMode) -> pa.Array:
     _check_lowest(array, mode)
     with np.errstate(all="ignore"):
         return array_from(-values, valid, array.type)
+
+
+def rounded(array: pa.Array, places: int, mode: EvalMode) -> pa.Array:
+    """HALF_UP to so many places, of integers and doubles."""
+    valid = validity_of(array)
+    if pa.types.is_float64(array.type):
+        return array_from(_rounded_doubles(values_of(array), valid, places), valid, array.type)
+    if places >= 0:
+        return array
+    numbers = Unscaled.of(array).rounded(places).rounded(0).values
+    result = low_bits(numbers, array.type)
+    if mode is EvalMode.ANSI and bool((result != numbers).any()):
+        raise SparkQueryError.rounding_overflow()
+    return array_from(result, valid, array.type)
+
+
+def _rounded_doubles(values: Numbers, valid: Bools | None, places: int) -> Numbers:
+    """Whole numbers, NaN and infinities stay what they are."""
+    units, decided = rounded_units(values, places)
+    power = 10.0 ** abs(places)
+    kept = ~np.isfinite(values) | ((places >= 0) & (np.trunc(values) == values))
+    undecided = ~(decided | kept)
+    if bool((undecided if valid is None else undecided & valid).any()):
+        sentence = f"round(x, {places}) of a double with more digits than every Java prints alike"
+        raise Declined.because(Code.INEXACT_CAST, sentence, "Round")
+    whole = units.astype(np.float64)
+    return np.where(decided, whole / power if places >= 0 else whole * power, values)
 
 
 def absolute(array: pa.Array, mode: EvalMode) -> pa.Array:

@@ -1,8 +1,8 @@
 """The casts that are exactly Spark's, and no others.
 
 `EXACT_CASTS` below is the whole list: the front end declines every cast that is not in it. Left out on purpose are
-those whose result depends on how a JVM prints or parses floating-point numbers (double to string or decimal, string to
-double), which changed between Java releases.
+those whose result depends on how a JVM prints or parses floating-point numbers (double to string, string to double),
+which changed between Java releases. Doubles to decimals of up to 14 digits do not: see `floats.rounded_units`.
 
 What a value outside of the target does is the mode's business: ANSI raises, TRY gives NULL, LEGACY does what Java's
 conversion does (integers wrap around, floats saturate) or gives NULL for decimals and strings.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, numpy_type, validity_of, values_of
+from sundog.expr.buffers import Bools, array_from, decimal_array, numpy_type, validity_of, values_of
 from sundog.expr.errors import ErrorKind, SparkQueryError, sql_value
 from sundog.expr.evaluation.decimals import to_decimal, to_double
 from sundog.expr.evaluation.temporal import SECOND, outside_range, split
 from sundog.expr.evaluation.unscaled import Unscaled, as_decimal, integer_part, low_bits
 from sundog.expr.evaluation.zones import DAY_SECONDS, UTC, Zone
+from sundog.expr.floats import rounded_units
 from sundog.expr.nodes import EvalMode
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -51,6 +53,10 @@ def family(dtype: pa.DataType) -> str:
     if dtype == TIMESTAMP_NTZ:
         return "timestamp_ntz"
     return "void" if pa.types.is_null(dtype) else str(dtype)
+
+
+MAX_DIGITS_OF_DOUBLES = 14
+"""In a decimal of so many digits every double that fits is rounded alike by all Javas."""
 
 
 def cast(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
@@ -144,6 +150,21 @@ def _decimal_to_integer(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zon
 
 def _to_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
     return to_decimal(array, dtype, mode)
+
+
+def _float_to_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
+    """HALF_UP on the digits that Java prints. NaN and infinities are NULL, also under ANSI."""
+    values, valid = values_of(array).astype(np.float64), validity_of(array)
+    units, decided = rounded_units(values, dtype.scale)
+    limit = 10**dtype.precision
+    lost = np.isfinite(values) & (~decided | (np.abs(units) >= limit))
+    if valid is not None:
+        lost &= valid
+    if mode is EvalMode.ANSI and bool(lost.any()):
+        raise SparkQueryError.decimal_out_of_range(Decimal(repr(float(values[np.argmax(lost)]))), dtype)
+    kept = _without(valid, lost | ~np.isfinite(values))
+    units = np.where(kept, units, 0)
+    return decimal_array(units.view(np.uint64), units >> 63, kept, dtype)
 
 
 def _decimal_to_double(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
@@ -325,9 +346,11 @@ EXACT_CASTS: dict[tuple[str, str], Caster] = {
     ("float", "boolean"): _to_boolean,
     ("float", "integer"): _float_to_integer,
     ("float", "double"): _convert,
+    ("float", "decimal"): _float_to_decimal,
     ("double", "boolean"): _to_boolean,
     ("double", "integer"): _float_to_integer,
     ("double", "float"): _convert,
+    ("double", "decimal"): _float_to_decimal,
     ("decimal", "boolean"): _to_boolean,
     ("decimal", "integer"): _decimal_to_integer,
     ("decimal", "double"): _decimal_to_double,

@@ -75,6 +75,15 @@ def decimal_absolute(array: pa.Array) -> pa.Array:
     return decimal_array(np.where(negative, -low, low), magnitude, validity_of(array), array.type)
 
 
+def decimal_round(array: pa.Array, places: int, dtype: pa.DataType) -> pa.Array:
+    """HALF_UP into the type, which has as many places, or none if they are negative; NULL where it does not fit."""
+    if places < 0:
+        if array.type.scale - places > _MAX_DIGITS:  # less than half of the unit, whatever the value
+            return _array(np.zeros((len(array), 2), np.int64), validity_of(array), dtype)
+        array = to_decimal(array, pa.decimal128(dtype.precision, places), EvalMode.TRY)
+    return to_decimal(array, dtype, EvalMode.TRY)
+
+
 def unscaled_value(array: pa.Array) -> pa.Array:
     """Catalyst's UnscaledValue: the digits of a short decimal as bigint."""
     low, _ = decimal_words(array)

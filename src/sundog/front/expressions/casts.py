@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sundog.expr.evaluation.casts import EXACT_CASTS, family
+from sundog.expr.evaluation.casts import EXACT_CASTS, MAX_DIGITS_OF_DOUBLES, family
 from sundog.expr.nodes import Cast, Column, EvalMode, Expr, Literal
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Entry, Scope, children_of, mode_of, require, type_of, zone_of
@@ -48,6 +48,7 @@ _ZONED = frozenset(
         ("timestamp_ntz", "timestamp"),
     }
 )
+_OF_PRINTED_DIGITS = frozenset({("float", "decimal"), ("double", "decimal")})
 
 
 def _cast(node: Node, scope: Scope) -> Expr:
@@ -68,6 +69,12 @@ def _cast(node: Node, scope: Scope) -> Expr:
         pair in EXACT_CASTS,
         Code.INEXACT_CAST,
         f"a cast from {spark_name(child.dtype)} to {spark_name(dtype)} is not known to be exactly Spark's",
+        node,
+    )
+    require(
+        pair not in _OF_PRINTED_DIGITS or dtype.precision <= MAX_DIGITS_OF_DOUBLES,
+        Code.INEXACT_CAST,
+        f"a cast from {spark_name(child.dtype)} to {spark_name(dtype)} depends on the digits that Java prints",
         node,
     )
     widening = pair == ("integer", "integer") and dtype.bit_width >= child.dtype.bit_width

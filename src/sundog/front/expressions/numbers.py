@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sundog.expr.nodes import Abs, Arith, ArithOp, Cast, DecimalFromUnscaled, DecimalToUnscaled, Expr, Literal, Negate
+from sundog.expr.floats import MAX_EXACT_PLACES
+from sundog.expr.nodes import (
+    Abs,
+    Arith,
+    ArithOp,
+    Cast,
+    DecimalFromUnscaled,
+    DecimalToUnscaled,
+    Expr,
+    Literal,
+    Negate,
+    Round,
+)
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import (
     Entry,
     Reader,
     Scope,
     children_of,
+    constant,
     mode_by_flag,
     mode_of,
     refuse_type,
@@ -68,6 +81,30 @@ def _abs(node: Node, scope: Scope) -> Expr:
     return Abs(child, child.dtype, mode_by_flag(node, "failOnError", True))
 
 
+def _round(node: Node, scope: Scope) -> Expr:
+    child, places_expr = children_of(node, scope, 2)
+    places = constant(places_expr, node, "a number of places")
+    mode = mode_by_flag(node, "ansiEnabled", True)
+    if pa.types.is_decimal(child.dtype):
+        return Round(child, places, _rounded_decimal(node, child.dtype, places), mode)
+    is_known = pa.types.is_float64(child.dtype) and -MAX_EXACT_PLACES <= places <= MAX_EXACT_PLACES
+    if not (is_known or pa.types.is_integer(child.dtype)):
+        raise refuse_type(node, child.dtype)
+    return Round(child, places, child.dtype, mode)
+
+
+def _rounded_decimal(node: Node, dtype: pa.DataType, places: int) -> pa.DataType:
+    """Spark's type: a digit more before the point. With negative places Spark raises where 38 digits do not do."""
+    whole = dtype.precision - dtype.scale + 1
+    if places >= 0:
+        scale = min(dtype.scale, places)
+        return pa.decimal128(min(whole + scale, 38), scale)
+    digits = max(whole, 1 - places)
+    if digits > 38:
+        raise refuse_type(node, dtype)
+    return pa.decimal128(digits, 0)
+
+
 def _power(node: Node, scope: Scope) -> Expr:
     """Squares, which Java multiplies out. Of other powers the last bit is the mathematical library's own."""
     base, exponent = children_of(node, scope, 2)
@@ -108,6 +145,7 @@ ENTRIES = {
     "IntegralDivide": Entry(_arithmetic(ArithOp.INT_DIV), "`a div b` of numbers"),
     "Remainder": Entry(_arithmetic(ArithOp.MOD), "`a % b`, `try_mod` of numbers"),
     "Pow": Entry(_power, "`power(a, 2)`"),
+    "Round": Entry(_round, "`round(a, constant)` of an integer, a decimal or a double"),
     "UnaryMinus": Entry(_negate, "`-a` of a number"),
     "Abs": Entry(_abs, "`abs(a)` of a number"),
     "CheckOverflow": Entry(_check_overflow, "Catalyst's check on a decimal result"),
