@@ -109,6 +109,11 @@ def test_a_field_of_a_future_version_declines_or_means_nothing(name: str) -> Non
     assert declined > len(nodes)
 
 
+def test_a_union_of_shapes_is_taken_as_a_whole() -> None:
+    (found,) = match((NEWEST / "topk_union.json").read_text()).found
+    assert found.path == ()
+
+
 def test_switched_off_shapes_say_so() -> None:
     text = (NEWEST / "topk.json").read_text()
     matches = match(text, Settings(topk_enabled=False))

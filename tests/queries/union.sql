@@ -19,3 +19,9 @@ SELECT id, k, row_number() OVER (PARTITION BY id ORDER BY k) w FROM (SELECT id, 
 SELECT s, first(s) f, count(*) c FROM (SELECT s FROM events WHERE s IS NOT NULL UNION ALL SELECT CAST(num AS STRING) FROM events) GROUP BY s;
 -- expect: accelerated
 SELECT n, count(*) c FROM (SELECT num AS n FROM events UNION ALL SELECT e.num FROM events e JOIN parted p ON e.id = p.id) GROUP BY n;
+-- expect: accelerated
+SELECT k, sum(c) c FROM (SELECT grp AS k, count(*) c FROM events GROUP BY grp UNION ALL SELECT small, count(*) FROM events GROUP BY small UNION ALL SELECT num, 1L FROM events) GROUP BY k;
+-- expect: accelerated
+(SELECT id, s FROM events ORDER BY num, id LIMIT 5) UNION ALL (SELECT id, s FROM events ORDER BY d, id LIMIT 5);
+-- expect: accelerated
+SELECT x, y, count(*) c FROM (SELECT num x, small y FROM events UNION ALL SELECT grp, grp FROM events) GROUP BY x, y;

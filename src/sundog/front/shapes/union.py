@@ -1,4 +1,4 @@
-"""`UNION ALL` below a shape: the children become the inputs of one stage.
+"""`UNION ALL` of anything that sundog can compute.
 
 Catalyst has given the children the same types, by position. Its output has the columns of the first child, so the
 others are renamed to them.
@@ -17,10 +17,9 @@ from sundog.support import Code, Declined
 
 def match_union(node: Node, children: Sequence[tuple[LogicalPlan, list[str]]]) -> Union:
     """`children`: each with the names of what Catalyst's node puts out, in its order."""
-    for plan, names in children:
-        if len(set(names)) != len(names) or not set(names) <= set(plan.schema.names):
-            raise Declined.because(Code.UNSUPPORTED_TYPE, "a Union of columns that sundog cannot carry", node.name)
     first, names = children[0]
+    if len(set(names)) != len(names) or not all(set(own) <= set(plan.schema.names) for plan, own in children):
+        raise Declined.because(Code.UNSUPPORTED_TYPE, "a Union of columns that sundog cannot carry", node.name)
     types = [first.schema.field(name).type for name in names]
     if any([plan.schema.field(name).type for name in own] != types for plan, own in children):
         raise Declined.because(Code.UNSUPPORTED_TYPE, "a Union of columns of different types", node.name)
