@@ -49,3 +49,48 @@ SELECT grp, num FROM events EXCEPT SELECT grp, num FROM parted WHERE num > 3;
 SELECT p.day, count(*) c FROM events e JOIN parted p ON e.day = p.day WHERE e.id = 17 GROUP BY p.day;
 -- expect: accelerated
 SELECT a.amount, count(*) n FROM (SELECT cast(num AS DOUBLE) / 0.5D amount FROM events) a JOIN (SELECT cast(small AS DOUBLE) * 2 amount FROM parted) b ON a.amount = b.amount GROUP BY a.amount;
+-- expect: accelerated
+SELECT a.grp, count(*) c, sum(b.num) n FROM events a JOIN events b ON a.id = b.seq GROUP BY a.grp;
+-- expect: accelerated
+SELECT a.grp, count(*) c FROM events a JOIN events b ON b.seq = a.id AND a.s <=> b.s AND a.num > b.num AND a.small = 3 GROUP BY a.grp;
+-- expect: accelerated
+SELECT a.grp, count(b.id) c, max(b.s) m FROM events a LEFT JOIN events b ON a.id = b.seq AND a.num > 5 AND b.num > 5 GROUP BY a.grp;
+-- expect: accelerated
+-- ordered: yes
+SELECT * FROM (SELECT id, s FROM events WHERE num > 0) a RIGHT JOIN events b ON a.id = b.seq ORDER BY b.d, b.id LIMIT 15;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events WHERE id IN (SELECT seq FROM events WHERE num > 3) GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events a WHERE NOT EXISTS (SELECT 1 FROM events b WHERE a.id = b.seq AND a.num <> b.num) GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events WHERE num NOT IN (SELECT small FROM events) GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events WHERE num NOT IN (SELECT small FROM events WHERE small IS NOT NULL) GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events WHERE num NOT IN (SELECT small FROM nothing) GROUP BY grp;
+-- expect: fallback UNSUPPORTED_TYPE
+SELECT grp, count(*) c FROM events WHERE d NOT IN (SELECT d FROM events WHERE d > 0) GROUP BY grp;
+-- expect: accelerated
+SELECT grp, count(*) c FROM events WHERE num > 100 OR id IN (SELECT seq FROM events WHERE num > 3) GROUP BY grp;
+-- expect: accelerated
+SELECT a.small, count(*) c FROM events a JOIN events b ON a.d = b.d AND a.f <=> b.f GROUP BY a.small;
+-- expect: accelerated
+SELECT a.grp, count(*) c FROM events a JOIN events b ON a.num + 1 = b.num AND upper(a.s) = b.s GROUP BY a.grp;
+-- expect: accelerated
+SELECT c.s, count(*) n FROM events a JOIN events b ON a.id = b.seq JOIN events c ON b.id = c.seq WHERE c.small = 5 GROUP BY c.s;
+-- expect: accelerated
+SELECT t.s, g.c FROM (SELECT id, grp, s FROM events ORDER BY d, id LIMIT 5) t JOIN (SELECT grp, count(*) c FROM events GROUP BY grp) g ON t.grp = g.grp;
+-- expect: accelerated
+SELECT id, s FROM events WHERE num > 900 EXCEPT SELECT seq, s FROM events;
+-- expect: accelerated
+SELECT day, flag FROM events INTERSECT SELECT day, flag FROM events WHERE num > 0;
+-- expect: accelerated
+SELECT b.s, count(*) c FROM parted a JOIN events b ON a.small = b.small WHERE b.num = 7 GROUP BY b.s;
+-- expect: accelerated
+SELECT a.grp, count(*) c FROM events a JOIN nothing b ON a.id = b.id GROUP BY a.grp;
+-- expect: accelerated
+SELECT a.grp, count(b.id) c FROM events a LEFT JOIN nothing b ON a.id = b.id GROUP BY a.grp;
+-- expect: accelerated
+SELECT a.wide, count(*) c FROM events a JOIN events b ON a.wide = b.wide AND a.ts = b.ts AND a.bin <=> b.bin AND a.flag = b.flag GROUP BY a.wide;
+-- expect: accelerated
+SELECT id, sum(num) OVER (PARTITION BY grp ORDER BY id) w FROM (SELECT a.id, a.grp, b.num FROM events a JOIN events b ON a.id = b.seq);
