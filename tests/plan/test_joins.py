@@ -13,6 +13,7 @@ import pytest
 
 from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr
 from sundog.expr.dynamic_filters.key_set import KeyFilter
+from sundog.expr.errors import SparkQueryError
 from sundog.expr.nodes import Arith, ArithOp, Column, Compare, CompareOp, Expr, Literal
 from sundog.plan.logical import Aggregate, Filter, Join, Limit, LogicalPlan, Project, Scan, Union
 from sundog.plan.lower.push_filter import push_filter
@@ -207,6 +208,17 @@ def test_a_filter_stops_where_a_dropped_row_could_matter(fact: Scan, dimension: 
     assert not filtered(by_key, "clustered#1")  # the sum of bigints may overflow for a group that is dropped
     assert filtered(replace(by_key, aggregates=by_key.aggregates[:1]), "clustered#1")
     assert not filtered(replace(by_key, aggregates=by_key.aggregates[:1]), "n#90")
+    raising_key = replace(left_outer, keys=(JoinKey(division, ID),))
+    assert not filtered(raising_key, "clustered#1")
+
+
+def test_a_key_that_may_raise_is_computed_for_every_row(fact: Scan, dimension: Scan) -> None:
+    division = Arith(ArithOp.INT_DIV, Literal(1, LONG), VALUE, LONG)
+    keys = (JoinKey(CLUSTERED, ID), JoinKey(division, PART))
+    tree = totals(Join(fact, Filter(dimension, equals(ID, 3)), JoinKind.INNER, keys))
+    assert "join_filters" not in explain(tree, "driver")
+    with pytest.raises(SparkQueryError, match="DIVIDE_BY_ZERO"):
+        run(tree)
 
 
 def test_a_filter_goes_to_both_sides_of_an_equality(fact: Scan, dimension: Scan) -> None:

@@ -144,7 +144,12 @@ def _filtered(sides: _Sides, build: BuildSide | None) -> LogicalPlan:
 def _with_filters(
     plan: LogicalPlan, keys: tuple[Expr, ...], null_safe: tuple[bool, ...], sets: Sequence[KeySet | None]
 ) -> LogicalPlan:
-    """`plan` with filters of those of its keys that are plain columns, by the values that the other side has."""
+    """`plan` with filters of those of its keys that are plain columns, by the values that the other side has.
+
+    None if another key may raise: Spark computes all keys of all rows.
+    """
+    if any(map(can_raise, keys)):
+        return plan
     for key, safe, known in zip(keys, null_safe, sets, strict=True):
         if isinstance(key, Column) and not safe:
             plan = push_filter(plan, KeyFilter(key.name, known))

@@ -86,7 +86,8 @@ def _into_window(plan: Window, wanted: KeyFilter) -> LogicalPlan:
 
 
 def _into_join(plan: Join, wanted: KeyFilter) -> LogicalPlan:
-    if plan.condition is not None and can_raise(plan.condition):
+    compared = [side for key in plan.keys for side in (key.left, key.right)]
+    if any(map(can_raise, compared)) or (plan.condition is not None and can_raise(plan.condition)):
         return plan
     left = right = None
     if wanted.column in plan.left.schema.names:
