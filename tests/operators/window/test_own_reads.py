@@ -165,7 +165,7 @@ class TestCost:
     def test_row_groups_of_nulls_go_to_the_range_of_nulls(self):
         lows, highs = [*range(0, 1000, 100), None], [*range(99, 1099, 100), None]
         rows, nulls = np.full(11, 1000, np.int64), np.array([0] * 10 + [1000], np.int64)
-        plan = ranges_from_statistics(lows, highs, rows, nulls, self.key, self.frames, 2)
+        plan = ranges_from_statistics(lows, highs, rows, nulls, self.key, self.frames, 2, 1.5, DRIVER)
         assert 10 in plan.reads[0].row_groups
         assert 10 not in plan.reads[1].row_groups
 
