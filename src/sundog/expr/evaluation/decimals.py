@@ -3,7 +3,7 @@
 Spark computes with java.math.BigDecimal and rounds HALF_UP (away from zero) into the result type that Catalyst wrote on
 the expression; a result with too many digits is an error or NULL. Here one compiled loop goes over the 128-bit integers
 that Arrow holds (`kernels/decimals.py`), and the rows that it leaves undone are done by `unscaled.py`, which raises
-Spark's error or gives NULL: a million quotients of decimal(38,17) take 40 ms instead of 5 s with Python's integers.
+Spark's error or gives NULL: a million quotients of wide decimals take some 54 ms, with Python's integers 28 s.
 """
 
 from __future__ import annotations
