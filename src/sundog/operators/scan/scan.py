@@ -104,17 +104,17 @@ class ScanTask:
         rows = _rows_in(reader, groups)
         decoded: dict[str, pa.Array] = {}
 
-        def column(wanted: list[str], as_stored: frozenset[str]) -> dict[str, pa.Array]:
+        def decode(wanted: list[str], as_stored: frozenset[str]) -> dict[str, pa.Array]:
             missing = [name for name in wanted if name not in decoded]
             decoded.update(zip(missing, reader.read(groups, missing, as_stored) if missing else [], strict=True))
             return decoded
 
-        mask, passing = tests.mask(column, self.reading, rows)
+        mask, passing = tests.mask(decode, self.reading, rows)
         matches = int(np.count_nonzero(mask))
         self._count(rows, passing, matches, context)
         if matches:
             few = matches * self.costs.rows_per_late_string <= rows
-            column(names, self._texts(schema) if few else self.as_stored)
+            decode(names, self._texts(schema) if few else self.as_stored)
             kept = keep_rows(to_batch([decoded[name] for name in names], schema, rows), mask)
             yield self._with_plain_texts(kept, schema)
 
@@ -144,7 +144,8 @@ class ScanTask:
 
     def _count(self, rows: int, passing: int, kept: int, context: TaskContext) -> None:
         """`passing` rows are left by the WHERE, and `kept` of them by the filters."""
-        context.metrics.add("rows_pruned_join_filter", passing - kept)
+        if self.filters:
+            context.metrics.add("rows_pruned_join_filter", passing - kept)
         if self.again:
             context.metrics.add("rows_read_again", rows)
             return

@@ -79,7 +79,7 @@ def lower_scan(
     `times`: as many tasks, of which each reads everything.
     """
     access, site = planner.facts.access(scan), planner.site
-    if not again:
+    if scan.filters and not again:
         access.count_filters(planner.graph.metrics)
     reads: tuple[Described, ...] = (TableScan(scan),)
     if times > 1:
