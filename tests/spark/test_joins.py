@@ -1,0 +1,65 @@
+"""Joins on executors whose sides are exchanged, or whose build side is broadcast, against Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sundog
+from tests.costs import costs
+from tests.oracle.compare import assert_same
+from tests.oracle.plain_spark import plain_spark
+
+pytestmark = pytest.mark.spark
+FACTS, KEYS = 60_000, 20_000
+
+QUERIES = {
+    "inner": "SELECT d.part, count(*) n, sum(f.v) s FROM facts f JOIN keys d ON f.k = d.k GROUP BY d.part",
+    "left": "SELECT d.part, count(*) n, sum(f.v) s FROM facts f LEFT JOIN keys d ON f.k = d.k AND d.part > 3 GROUP BY d.part",
+    "full": "SELECT d.part, f.v % 7 m, count(*) n FROM facts f FULL JOIN keys d ON f.k = d.k GROUP BY d.part, f.v % 7",
+    "semi": "SELECT f.v % 7 m, count(*) n FROM facts f WHERE EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k) GROUP BY f.v % 7",
+    "anti": "SELECT f.v % 7 m, count(*) n FROM facts f WHERE NOT EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k) GROUP BY f.v % 7",
+    "exists": "SELECT count(*) n FROM facts f WHERE f.v < 9 OR EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k)",
+    "strings": "SELECT d.part, count(*) n, max(f.name) m FROM facts f JOIN (SELECT * FROM keys WHERE k < 40) d ON f.name <=> d.name AND f.v > d.part GROUP BY d.part",
+    "chain": "SELECT e.part, count(*) n FROM facts f JOIN keys d ON f.k = d.k JOIN keys e ON d.part = e.k GROUP BY e.part",
+}
+
+
+@pytest.fixture(scope="module")
+def tables(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`facts.k` has NULLs, keys that are not in `keys`, and one key of many rows."""
+    folder: Path = tmp_path_factory.mktemp("joins")
+    random = np.random.default_rng(5)
+    k = np.where(random.random(FACTS) < 0.2, 17, random.integers(0, 2 * KEYS, FACTS))
+    nulls = random.random(FACTS) < 0.05
+    names = np.array([f"a name that is long enough {number}" for number in range(50)])
+    facts = {"k": pa.array(k, mask=nulls), "v": np.arange(FACTS), "name": pa.array(names[k % 50], mask=nulls)}
+    keys = {"k": np.arange(KEYS), "part": np.arange(KEYS) % 11, "name": names[np.arange(KEYS) % 7000 % 50]}
+    for name, columns in (("facts", facts), ("keys", keys)):
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet", row_group_size=8000)
+        enabled.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    enabled.conf.set("spark.sundog.placement", "executors")
+    yield enabled
+    enabled.conf.unset("spark.sundog.placement")
+
+
+@pytest.mark.parametrize("strategy", ["exchanged", "broadcast"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_joins_on_executors_are_sparks(tables: Any, name: str, strategy: str) -> None:
+    query = QUERIES[name]
+    with plain_spark(tables):
+        expected = tables.sql(query).toArrow()
+    numbers = {"broadcast_bytes": 0} if strategy == "exchanged" else {"small_step_bytes": 0}
+    with costs(tables, task_bytes=4096, **numbers):
+        found = tables.sql(query).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert run.whole
+    assert ("PartitionedJoin" in run.plan) == (strategy == "exchanged" or name == "full")
+    assert_same(found, expected, ordered=False)
