@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sundog.columns.arrow import from_arrow
+from sundog.columns.key_sets import key_set, may_have_partner
 from sundog.columns.key_words import BUCKET_LEVEL, EXCHANGE_LEVEL, KeyEncoder
-from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
+from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, JoinKind, NamedExpr, WindowCall
 from sundog.expr.evaluation.decimals import decimal_arithmetic, to_decimal, to_double
 from sundog.expr.evaluation.matching import matches
 from sundog.expr.nodes import ArithOp, Column, EvalMode, StringTest
@@ -25,6 +26,8 @@ from sundog.operators.aggregate.grouping.buckets import Spread, spread_chunks
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.base import Partitioner
+from sundog.operators.join.build_side import BuildSide
+from sundog.operators.join.hash_join import HashJoin, JoinSpec
 from sundog.operators.sources import HeldBatches
 from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.ranges.carry import carries_of, read_summaries
@@ -44,7 +47,7 @@ _TIMES = ("date", "time")
 
 
 def prepare_kernels() -> WarmUp:
-    """Compile or load what top-ks, windows and aggregates over the common types need."""
+    """Compile or load what top-ks, windows, aggregates and joins over the common types need."""
     return warm_up()
 
 
@@ -180,6 +183,24 @@ def _window_calls(frame: Frame) -> Iterator[WindowCall]:
         yield WindowCall(f"sum {name}", "sum", (column,), pa.float64() if floating else pa.int64(), frame)
         for function in ("min", "max"):
             yield WindowCall(f"{function} {name}", function, (column,), column.dtype, frame)
+
+
+@register_warmup
+def _join() -> None:
+    rows = _rows()
+    build = pa.record_batch({f"{name} of build": rows.column(name) for name in rows.schema.names})
+    for name in ("int", "long", "date", "text"):
+        probe_key, build_key = _column(name), Column(f"{name} of build", _column(name).dtype)
+        output = pa.schema([rows.schema.field("double"), build.schema.field("text of build")])
+        for null_safe in (False, True):  # by value, and by hash
+            side = BuildSide.of([build], build.schema, (build_key,), (null_safe,))
+            for kind in (JoinKind.INNER, JoinKind.LEFT):
+                spec = JoinSpec(kind, (probe_key,), (build_key,), (null_safe,), None, output)
+                plan = _Plan()
+                plan.run(plan.rows.then(HashJoin(spec, side)))
+        may_have_partner(side.key_set(build_key), rows.column(name))
+    scattered = pa.array(np.arange(_ROWS) * 10**12)
+    may_have_partner(key_set(scattered), scattered)
 
 
 @register_warmup
