@@ -78,7 +78,7 @@ SELECT * FROM (SELECT grp, id, s, rank() OVER (PARTITION BY grp ORDER BY day) r,
 SELECT * FROM (SELECT id, row_number() OVER (ORDER BY seq) n FROM events) WHERE n <= 2;
 -- expect: fallback COST
 SELECT * FROM (SELECT id, rank() OVER (ORDER BY day) n FROM events) WHERE n <= 2;
--- expect: fallback UNKNOWN_NODE
+-- expect: accelerated
 SELECT a.id, sum(a.num) OVER (PARTITION BY a.grp ORDER BY a.seq) w FROM events a JOIN events b ON a.id = b.id;
 -- expect: fallback FUNCTION
 SELECT id, collect_list(num) OVER (PARTITION BY grp ORDER BY seq) w FROM events;

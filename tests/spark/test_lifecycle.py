@@ -69,7 +69,7 @@ STEPS = {
     "making the query": "sundog.actions.lifecycle.plan_frame",
     "reading the settings": "sundog.actions.lifecycle.conf_of",
     "reading the plan": "sundog.front.jvm.plan.parse_plan",
-    "matching": "sundog.query.match_plan",
+    "matching": "sundog.front.read_query.match_plan",
     "optimizing": "sundog.query.optimize",
     "planning": "sundog.runtime.execute.Planner",
     "executing": "sundog.query.execute",
@@ -206,7 +206,7 @@ def test_a_bug_is_warned_of_once_for_each_place(
         session.sql(WHOLE).collect()
         session.sql(SUBTREE).collect()
         assert len(caplog.records) == 1
-        monkeypatch.setattr("sundog.query.match_plan", lambda *args: 1 / 0)
+        monkeypatch.setattr("sundog.front.read_query.match_plan", lambda *args: 1 / 0)
         session.sql(WHOLE).collect()
     assert len(caplog.records) == 2
     assert "A bug of sundog's own" in caplog.records[0].getMessage()
@@ -235,7 +235,7 @@ class Unusable:
 
 @pytest.mark.usefixtures("falls_back")
 def test_explain_survives_a_bug(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sundog.query.match_plan", fails)
+    monkeypatch.setattr("sundog.front.read_query.match_plan", fails)
     assert "INTERNAL: Bug" in sundog.explain(session.sql(WHOLE))
 
 

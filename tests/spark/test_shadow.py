@@ -113,7 +113,7 @@ def test_a_wrong_answer_is_reported_with_its_rows(
     assert "&#x27;" in report._repr_html_() or "<pre>" in report._repr_html_()
 
 
-@pytest.mark.parametrize("step", ["sundog.query.match_plan", "sundog.query.execute"])
+@pytest.mark.parametrize("step", ["sundog.front.read_query.match_plan", "sundog.query.execute"])
 def test_a_crash_is_counted_and_never_disturbs(session: Any, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where a bug of ours would be raised, as in these tests."""
 
@@ -165,7 +165,7 @@ def test_ties_at_the_end_of_a_topk_are_free(session: Any, monkeypatch: pytest.Mo
 
 def test_off_leaves_spark_alone(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     session.conf.set("spark.sundog.mode", "off")
-    monkeypatch.setattr("sundog.query.match_plan", lambda *args: 1 / 0)
+    monkeypatch.setattr("sundog.front.read_query.match_plan", lambda *args: 1 / 0)
     assert len(session.sql(TOPK).collect()) == 20
     assert sundog.last_run().fallback_reasons == ["DISABLED: spark.sundog.mode is off"]
     assert sundog.shadow_report(session) == sundog.ShadowReport()

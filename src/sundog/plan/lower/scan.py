@@ -13,6 +13,7 @@ from sundog.expr.nodes import Column, Expr, columns_of, substitute
 from sundog.expr.printing import render
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.project import ProjectOperator
 from sundog.operators.scan.scan import repeated_scans, scan_tasks
@@ -179,7 +180,7 @@ def lower_union(planner: Planner, plan: Union) -> Steps[Pipeline]:
     if len({rows.place for rows in children}) > 1:
         children = [rows if rows.place is Place.DRIVER else planner.graph.gather(rows, "Union") for rows in children]
     place = children[0].place
-    only_reads = [all(isinstance(each, Parts) for each in rows.inputs) for rows in children]
+    only_reads = [_only_reads(rows) for rows in children]
     in_memory = place is Place.DRIVER
     inputs: list[Input] = []
     for rows, reads in zip(children, only_reads, strict=True):
@@ -188,6 +189,13 @@ def lower_union(planner: Planner, plan: Union) -> Steps[Pipeline]:
         else:
             inputs += planner.graph.hold(rows).inputs
     return Pipeline(place, "Scan", tuple(inputs))
+
+
+def _only_reads(rows: Pipeline) -> bool:
+    """Whether a pipeline does the same in a task of any number: a window whose ranges read their own rows does not."""
+    return all(isinstance(each, Parts) for each in rows.inputs) and all(
+        isinstance(each, FilterOperator | ProjectOperator | ExpandOperator) for each in rows.operators
+    )
 
 
 def _chained(rows: Pipeline) -> list[Input]:
