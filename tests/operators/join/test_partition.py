@@ -35,7 +35,7 @@ def test_partitions_together_are_the_join(kind: JoinKind, drawn: Any, has_condit
     left, right, _, null_safe = drawn
     condition = Compare(CompareOp.LT, Column("lv", LONG), Column("rv", LONG)) if has_condition else None
     join = spec_of(left, right, kind, null_safe, condition)
-    operator = PartitionedJoin(join, right.schema, left.schema)
+    operator = PartitionedJoin(join, right.schema)
     lefts = exchanged(left, join.probe_keys, partitions)
     rights = exchanged(right, join.build_keys, partitions)
     found = [
@@ -50,7 +50,7 @@ def test_partitions_together_are_the_join(kind: JoinKind, drawn: Any, has_condit
 def test_a_side_that_does_not_fit_a_task_is_left_to_spark() -> None:
     side = pa.record_batch({"rk0": pa.array(range(1000), LONG), "rv": pa.array(range(1000), LONG)})
     other = pa.record_batch({"lk0": pa.array([1], LONG), "lv": pa.array([1], LONG)})
-    operator = PartitionedJoin(spec_of(other, side, JoinKind.INNER, [False], None), side.schema, other.schema)
+    operator = PartitionedJoin(spec_of(other, side, JoinKind.INNER, [False], None), side.schema)
     with pytest.raises(Declined) as declined:
         list(operator.run(iter([side, other]), TaskContext(memory=MemoryBudget(1000))))
     assert declined.value.reasons[0].code is Code.COST

@@ -71,7 +71,6 @@ class PartitionedJoin(Operator):
 
     join: JoinSpec
     build_schema: pa.Schema
-    probe_schema: pa.Schema
 
     @property
     def schema(self) -> pa.Schema:

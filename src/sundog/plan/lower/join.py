@@ -105,7 +105,7 @@ def _partitioned(planner: Planner, sides: _Sides) -> Steps[Pipeline]:
         for rows, plan, keys in ((build, sides.build, spec.build_keys), (probe, sides.probe, spec.probe_keys))
     ]
     rows = Pipeline(build.place, "Join", (PairedRows(*ends),))
-    return rows.then(PartitionedJoin(spec, sides.build.schema, sides.probe.schema))
+    return rows.then(PartitionedJoin(spec, sides.build.schema))
 
 
 def _build(planner: Planner, sides: _Sides) -> Steps[tuple[BuildSide | None, Stage]]:
