@@ -193,6 +193,14 @@ class Settings:
         "stays on Spark, unless it is named here: `spark.sql.emr.*, spark.sql.house.style`.",
         Category.GENERAL,
     )
+    learn: bool = _option(
+        "learn",
+        _BOOLEAN,
+        "true",
+        "Leave a query to Spark that Spark runs faster, as far as this session has seen: one on which sundog took "
+        "suspiciously long twice is run by Spark once, and both times are compared. The reason is LEARNED.",
+        Category.GENERAL,
+    )
     topk_enabled: bool = _option(
         "topk.enabled", _BOOLEAN, "true", "Accelerate `ORDER BY … LIMIT k` over Parquet.", Category.SHAPES
     )
@@ -226,6 +234,16 @@ class Settings:
         _bytes(at_least=0),
         "512m",
         "Uncompressed column bytes up to which `auto` keeps a query on the driver; twice as many under a WHERE.",
+        Category.PLACEMENT,
+    )
+    executor_process: Literal["auto", "slot", "executor"] = _option(
+        "executor.process",
+        _one_of("auto", "slot", "executor"),
+        "auto",
+        "Python processes of a query on executors. `slot`: one for each core, as Spark starts them. `executor`: one "
+        "for each executor, whose threads run the tasks of all its cores, where Spark can schedule such tasks: on "
+        "standalone clusters, YARN and Kubernetes without dynamic allocation, Spark 4.0 and newer; elsewhere as "
+        "`slot`. `auto`: `slot`.",
         Category.PLACEMENT,
     )
     costs: str = _option(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 
@@ -11,7 +13,7 @@ from sundog.plan.explain import render_plan
 from sundog.plan.records import StageRecord
 from sundog.plan.stages import StageGraph
 from sundog.report.html import Section, run_fragment, write_report
-from sundog.support import Reason
+from sundog.support import Declined, Reason
 
 
 @dataclass
@@ -59,6 +61,14 @@ class Run:
 
     def decline(self, *reasons: Reason) -> None:
         self.reasons.extend(reason for reason in reasons if reason not in self.reasons)
+
+    @contextmanager
+    def notes_declined(self) -> Iterator[None]:
+        """Whatever is declined inside ends there, with its reasons noted."""
+        try:
+            yield
+        except Declined as declined:
+            self.decline(*declined.reasons)
 
 
 _last = threading.local()

@@ -39,6 +39,7 @@ class Code(Enum):
     FRAME = "A window frame that sundog does not compute exactly as Spark does."
     FUNCTION = "An aggregate or window function that sundog does not compute."
     COST = "Spark would be as fast or faster here."
+    LEARNED = "Spark was faster than sundog at this query earlier in the session, or is tried once to compare."
     PLAN_VERSION = "The plan has a form that this version of sundog has not seen."
     TOO_DEEP = "The plan has more operators above each other than sundog plans; the parts further down are still tried."
     RANGE_OVERFLOW = (

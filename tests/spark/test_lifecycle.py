@@ -67,7 +67,7 @@ def fails(*args: Any, **kwargs: Any) -> Any:
 
 STEPS = {
     "making the query": "sundog.actions.lifecycle.plan_frame",
-    "reading the settings": "sundog.actions.lifecycle.conf_of",
+    "reading the settings": "sundog.actions.lifecycle.SessionConf.of",
     "reading the plan": "sundog.front.jvm.plan.parse_plan",
     "matching": "sundog.front.read_query.match_plan",
     "optimizing": "sundog.query.optimize",

@@ -9,17 +9,17 @@ import pytest
 import sundog
 from sundog.config import ConfigWarning
 from sundog.errors import InternalError
-from sundog.query import conf_of
+from sundog.front.session.session_conf import SessionConf
 
 pytestmark = pytest.mark.spark
 
 
 def test_what_is_set_is_read_and_what_is_not_has_a_default(spark: Any) -> None:
     own = spark.newSession()
-    assert conf_of(own).get("spark.sundog.topk.enabled") is None
+    assert SessionConf.of(own).get("spark.sundog.topk.enabled") is None
     own.sql("SET spark.sundog.topk.enabled = false")
     own.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    conf = conf_of(own)
+    conf = SessionConf.of(own)
     assert conf.get("spark.sundog.topk.enabled") == "false"
     assert conf.text("spark.sql.session.timeZone") == "Europe/Berlin"
     assert conf.text("spark.sql.parquet.fieldId.read.enabled") == "false"
@@ -28,12 +28,12 @@ def test_what_is_set_is_read_and_what_is_not_has_a_default(spark: Any) -> None:
 def test_a_value_under_an_alternative_key_is_the_value(spark: Any) -> None:
     own = spark.newSession()
     own.conf.set("spark.sql.legacy.parquet.datetimeRebaseModeInRead", "LEGACY")
-    assert conf_of(own).text("spark.sql.parquet.datetimeRebaseModeInRead") == "LEGACY"
+    assert SessionConf.of(own).text("spark.sql.parquet.datetimeRebaseModeInRead") == "LEGACY"
 
 
 def test_a_key_that_is_not_read_is_not_taken_for_unset(spark: Any) -> None:
     with pytest.raises(InternalError, match=r"spark\.sql\.ansi\.enabled"):
-        conf_of(spark).get("spark.sql.ansi.enabled")
+        SessionConf.of(spark).get("spark.sql.ansi.enabled")
 
 
 def test_enable_speaks_of_a_mistyped_key(spark: Any) -> None:

@@ -33,10 +33,10 @@ def data(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture
 def session(data: Any) -> Iterator[Any]:
     """In shadow mode, with an empty report."""
-    from sundog import query
+    from sundog.front.session.identity import session_id
     from sundog.shadow_mode import report as shadow
 
-    shadow._reports.pop(query.session_id(data), None)
+    shadow._reports.pop(session_id(data), None)
     data.conf.set("spark.sundog.mode", "shadow")
     yield data
     data.conf.unset("spark.sundog.mode")

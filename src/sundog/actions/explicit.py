@@ -5,12 +5,15 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from sundog.actions.handed_out import translate_worker_errors
-from sundog.actions.lifecycle import Action, run_action, settle, under_action
+from sundog.actions.lifecycle import Action, check_switched_on, run_action, settle, under_action
 from sundog.config import read_settings
+from sundog.environment.shipping import executor_problem
+from sundog.front.session.session_conf import SessionConf
 from sundog.plan.stages import StageGraph
-from sundog.query import check_switched_on, conf_of, explain_parts, plan_frame
+from sundog.query import plan_frame
 from sundog.report.explain import analyzed_text, explain_text
 from sundog.run import Run, last_run, start_run
+from sundog.runtime.execute import explain as plan_only
 
 
 def accelerate(frame: DataFrame) -> DataFrame:
@@ -51,11 +54,18 @@ def explain(frame: DataFrame, analyze: bool = False, costs: bool = False) -> str
 
 
 def _graphs(frame: DataFrame, run: Run) -> list[StageGraph]:
-    conf = conf_of(frame.sparkSession)
+    """The graphs of all parts, as far as they are known before they run; none, with reasons, if one is declined."""
+    session = frame.sparkSession
+    conf = SessionConf.of(session)
     settings = read_settings(conf.get)
     check_switched_on(settings)
     planned = plan_frame(frame, run, conf, settings, collected=True)
-    return [] if planned is None else explain_parts(planned, run)
+    if planned is None:
+        return []
+    unusable = executor_problem(session)
+    with run.notes_declined():
+        return [plan_only(tree, session, settings, unusable, planned.subqueries) for _, tree in planned.parts]
+    return []
 
 
 def _drain_frame(frame: DataFrame) -> None:

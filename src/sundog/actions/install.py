@@ -24,8 +24,8 @@ from sundog.actions.replaced_methods import ReplacedMethods
 from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
 from sundog.config import read_settings, warn_unknown_keys
 from sundog.environment.shipping import ensure_executors
-from sundog.front.session.session_conf import keys_set
-from sundog.query import conf_of, session_id
+from sundog.front.session.identity import session_id
+from sundog.front.session.session_conf import SessionConf, keys_set
 from sundog.versions import spark_version
 
 Original = Callable[..., Any]
@@ -39,7 +39,7 @@ def prepare_session(session: SparkSession) -> None:
     something."""
     if session._jconf.getConfString("spark.sundog.enabled", "") == "":
         session.conf.set("spark.sundog.enabled", "true")
-    read_settings(conf_of(session).get)
+    read_settings(SessionConf.of(session).get)
     warn_unknown_keys(keys_set(session._jvm, session._jconf))
     ensure_executors(session)
 

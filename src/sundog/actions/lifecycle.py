@@ -31,16 +31,21 @@ from sundog.actions.cancelling import marks_of
 from sundog.actions.failures import Outcome, as_spark_error, classify, log, note_failure, passes
 from sundog.actions.progress import progress_sink
 from sundog.actions.shadowing import Shadow
-from sundog.config import read_settings
+from sundog.config import Settings, read_settings
+from sundog.front.session.identity import session_id
+from sundog.front.session.session_conf import SessionConf
 from sundog.metrics import Metrics
-from sundog.query import Planned, check_switched_on, conf_of, plan_frame, splice_parts, whole_table
+from sundog.plan.costs import read_costs
+from sundog.plan.learning import Lesson
+from sundog.planned import Planned
+from sundog.query import plan_frame, splice_parts, whole_table
 from sundog.run import Run, start_run
 from sundog.runtime.cancel import ActionCancelled, current_watch, watching
 from sundog.runtime.execute import Execution
 from sundog.runtime.frames import collect_arrow
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
 from sundog.shadow_mode.report import Tally
-from sundog.support import Code, Reason
+from sundog.support import Code, Declined, Reason
 
 T = TypeVar("T")
 Shadowed = Literal["by answer", "by query", "not"]  # what shadow mode compares; an answer that is handed out it cannot
@@ -71,20 +76,21 @@ class _Life:
     """What is under way for one action."""
 
     run: Run
+    started: float = field(default_factory=perf_counter)
     is_shadow: bool = False
     executions: list[Execution] = field(default_factory=list)
     progress: ProgressSink = NO_PROGRESS
+    lesson: Lesson | None = None
 
 
 def run_action(action: Action[T]) -> T:
     """Run one action, with sundog where it can."""
     life = _Life(start_run(action.name))
-    started = perf_counter()
     try:
         with under_action(), watching(lambda: marks_of(action.session)):
             return _live(action, life)
     finally:
-        life.run.seconds = perf_counter() - started
+        life.run.seconds = perf_counter() - life.started
 
 
 def _live(action: Action[T], life: _Life) -> T:
@@ -94,11 +100,12 @@ def _live(action: Action[T], life: _Life) -> T:
             planned = _plan(action, life)
             if life.is_shadow:
                 return _shadowed(action, life, planned)
-            hand_over = None if planned is None else _start(action, life, planned)
-            if hand_over is not None:
+            if planned is not None and not _is_left_to_spark(action, life, planned):
+                hand_over = _start(action, life, planned)
                 result = hand_over()
                 _finish(life, action.lazy)
-                run.accelerated, run.whole, failed = True, planned is not None and planned.leaves_nothing, False
+                _learn(life, planned)
+                run.accelerated, run.whole, failed = True, planned.leaves_nothing, False
                 return result
         except Exception as error:
             if life.is_shadow:
@@ -111,7 +118,29 @@ def _live(action: Action[T], life: _Life) -> T:
         life.progress.finish()
         if failed:
             _abandon(life)
-    return action.plain()
+    return action.plain() if life.lesson is None else life.lesson.answered_by_spark(action.plain)
+
+
+def _is_left_to_spark(action: Action[T], life: _Life, planned: Planned) -> bool:
+    """Whether Spark was faster at this query before, or is to be compared now. Says so on the run."""
+    if not planned.settings.learn or action.lazy or not action.repeatable:
+        return False
+    query = f"{action.name} {planned.shape}"
+    life.lesson = Lesson.of(session_id(action.session), query, planned.catalyst.seconds)
+    reason = life.lesson.reason
+    if reason is not None:
+        life.run.decline(reason)
+    return reason is not None
+
+
+def _learn(life: _Life, planned: Planned) -> None:
+    """Keep what the action took, for the next one of its shape."""
+    if life.lesson is not None:
+        seconds = perf_counter() - life.started
+        costs = read_costs(planned.settings.costs).driver
+        rows = life.run.metrics.get("input_rows", 0.0)
+        guess = costs.spark_seconds(planned.operators, rows, planned.session.sparkContext.defaultParallelism)
+        life.lesson.answered_by_sundog(seconds, guess)
 
 
 def settle(session: SparkSession, run: Run, error: Exception, may_restart: bool) -> None:
@@ -138,12 +167,12 @@ def _cancelled_meanwhile() -> ActionCancelled | None:
 
 
 def _raises(session: SparkSession) -> bool:
-    return read_settings(conf_of(session).get).on_internal_error == "raise"
+    return read_settings(SessionConf.of(session).get).on_internal_error == "raise"
 
 
 def _plan(action: Action[T], life: _Life) -> Planned | None:
     """What sundog would take of the action. In shadow mode no error gets out: Spark answers in any case."""
-    conf = conf_of(action.session)
+    conf = SessionConf.of(action.session)
     settings = read_settings(conf.get)
     check_switched_on(settings)
     life.is_shadow = settings.mode == "shadow"
@@ -157,6 +186,13 @@ def _plan(action: Action[T], life: _Life) -> Planned | None:
         if failure.outcome is Outcome.INTERNAL:
             Tally(action.session).fail(str(failure.reasons[0]))
         return None
+
+
+def check_switched_on(settings: Settings) -> None:
+    if not settings.enabled:
+        raise Declined.because(Code.DISABLED, "spark.sundog.enabled is false")
+    if settings.mode == "off":
+        raise Declined.because(Code.DISABLED, "spark.sundog.mode is off")
 
 
 def _shadowed(action: Action[T], life: _Life, planned: Planned | None) -> T:

@@ -19,9 +19,10 @@ from pyspark.sql import SparkSession
 from sundog.actions.failures import Outcome, classify, note_failure
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.expr.nodes import Column
+from sundog.front.session.session_conf import SessionConf
 from sundog.functions.table import is_rounded
 from sundog.plan.logical import Aggregate, Limit, LogicalPlan, Project, Sort, TopK, Window
-from sundog.query import Planned, conf_of
+from sundog.planned import Planned
 from sundog.run import Run
 from sundog.runtime.frames import collect_arrow
 from sundog.shadow_mode.answers import Rules, Values, differences
@@ -107,7 +108,7 @@ class Shadow:
         inner = any(isinstance(node, TopK) for plan in self._plans for node in walk(plan))
         settled = self.planned.is_whole and self._rules().is_cut
         note = "a top-k inside of the query may choose among ties" if inner and not settled else ""
-        conf = conf_of(self.session)
+        conf = SessionConf.of(self.session)
         confs = {**conf.options, **{key: str(value) for key, value in conf.effective.items()}}
         query = self.planned.frame._jdf.queryExecution().analyzed().toString()
         return Difference(self.name, query, self.run.plan, confs, tuple(pairs), note)

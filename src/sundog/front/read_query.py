@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from sundog.config import Settings
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Scope, Subquery
+from sundog.front.expressions.time_zones import java_zone
 from sundog.front.jvm.plan import CatalystPlan, output_fields
 from sundog.front.match import Matches, convert_subquery, match_plan, struct_values
 from sundog.front.partitioning import drawn_over_moved_rows
@@ -22,6 +23,7 @@ from sundog.front.session.session_conf import SessionConf
 from sundog.plan.logical import Foreign, LogicalPlan
 from sundog.support import Declined
 from sundog.tables.table import Table
+from sundog.versions import spark_version
 
 T = TypeVar("T")
 
@@ -33,12 +35,13 @@ class QueryReader:
     session: Any
     conf: SessionConf
     settings: Settings
-    scope: Scope
     foreign: dict[int, tuple[CatalystPlan, tuple[int, ...]]] = field(default_factory=dict)
     subqueries: dict[int, LogicalPlan] = field(default_factory=dict)
-    _known: list[tuple[Node, Any, Subquery | Declined]] = field(
-        default_factory=list
-    )  # each with its plan, read and not
+    # Subqueries that were met: the plan as parsed, the JVM's plan, and what it was read as or why not.
+    _known: list[tuple[Node, Any, Subquery | Declined]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._scope = _session_scope(self.session, self.conf)
 
     def match(self, catalyst: CatalystPlan, collected: bool) -> Matches:
         """What sundog takes of the query. `collected`: its rows are wanted on the driver."""
@@ -46,7 +49,7 @@ class QueryReader:
         return match_plan(catalyst.root, tables, self._foreign_in(catalyst), self.settings, scope, collected)
 
     def _tables_of(self, catalyst: CatalystPlan) -> Callable[[Node, Node | None], Table]:
-        """Each leaf is read once, although the search may come by several times."""
+        """A reader of leaves, each of which is read once: the search may visit one several times."""
         seen: dict[tuple[int, ...], Table | Declined] = {}
 
         def table_of(leaf: Node, condition: Node | None) -> Table:
@@ -69,7 +72,7 @@ class QueryReader:
         return Foreign(handle, output_fields(catalyst.jnode(node.path)), node.name)
 
     def _scope_of(self, catalyst: CatalystPlan) -> Scope:
-        return replace(self.scope, subquery=lambda node: self._subquery(catalyst, node))
+        return replace(self._scope, subquery=lambda node: self._subquery(catalyst, node))
 
     def _subquery(self, catalyst: CatalystPlan, node: Node) -> Subquery:
         """What the node of a scalar subquery stands for; the same for two whose results are the same."""
@@ -97,6 +100,16 @@ class QueryReader:
         number = len(self.subqueries)
         self.subqueries[number] = tree
         return Subquery(number, tuple(tree.schema.types), is_struct)
+
+
+def _session_scope(session: Any, conf: SessionConf) -> Scope:
+    """What the session decides about expressions: the time zone, by the JVM's rules, and the case mapping."""
+    name = conf.text("spark.sql.session.timeZone")
+    rules = java_zone(session._jvm, name)
+    case_mapping = spark_version().unicode if conf.flag("spark.sql.icu.caseMappings.enabled") else None
+    segment_trees = conf.flag("spark.sql.window.segmentTree.enabled")
+    whole_stage = conf.flag("spark.sql.codegen.wholeStage")
+    return Scope({}, name, {} if rules is None else {name: rules}, case_mapping, segment_trees, whole_stage)
 
 
 def _given(found: T | Declined) -> T:

@@ -6,9 +6,11 @@ id on each column makes every reference above it still resolve. Everything else 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from sundog.front.jvm.plan import CatalystPlan
 from sundog.versions import spark_version
@@ -41,6 +43,11 @@ def frame_at(session: SparkSession, catalyst: CatalystPlan, path: tuple[int, ...
     frame = _frame(session, catalyst.jnode(path))
     names = frame.columns
     return frame if len(set(names)) == len(names) else frame.toDF(*(f"column{at}" for at in range(len(names))))
+
+
+def schema_at(catalyst: CatalystPlan, path: tuple[int, ...]) -> StructType:
+    """The columns of a subtree of Spark's plan, with Spark's names and types."""
+    return StructType.fromJson(json.loads(catalyst.jnode(path).schema().json()))
 
 
 def _frame(session: SparkSession, jplan: Any) -> DataFrame:

@@ -81,7 +81,7 @@ _OLDER = """\
   partitions ([why](decisions/exchange-by-hash-targets.md)). Its writers give no command out either: sundog makes the same ones, except for tables of other catalogs in
   `insertInto` and `saveAsTable`, sources with a catalog of their own, and `clusterBy`, which stay on Spark.
 - **3.5** widens no types as it reads Parquet (an INT32 as a bigint): it raises, and so it does with sundog. `upper` and `lower`
-  stay on Spark there, which changes case by Java's rules. `toArrow` is not there yet."""
+  stay on Spark there, which changes case by the rules of each executor's Java and locale. `toArrow` is not there yet."""
 
 _TESTED = """\
 Spark 4.0 and 4.1 need Java 17 to 23, 3.5 needs 8 to 17; 4.2 and 4.3 run on 17 and newer. Where there is none, `sundog.session` takes

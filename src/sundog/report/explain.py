@@ -17,7 +17,7 @@ NOTHING = "Nothing of this query: Spark runs it unchanged."
 def explain_text(graphs: Sequence[StageGraph], reasons: Iterable[Reason], costs: bool = False) -> str:
     """What sundog would take, what stays on Spark and why; with `costs`, the numbers that the plan was made with."""
     plan = "\n\n".join(filter(None, map(render_plan, graphs)))
-    sections = ["== Sundog ==", plan or NOTHING, *_reasons(reasons)]
+    sections = ["== Sundog ==", plan or NOTHING, *_processes(graphs), *_reasons(reasons)]
     return "\n".join([*sections, *(_costs(graphs) if costs else [])])
 
 
@@ -32,7 +32,8 @@ def analyzed_text(
     """The same after it ran: rows, bytes and time of each operator, every stage, every metric."""
     plan = "\n\n".join("\n".join(_analyzed_lines(*part)) for part in parts)
     where = f" on {placement}" if placement else ""
-    sections = ["== Sundog ==", plan or NOTHING, *_reasons(reasons), f"-- ran{where} in {seconds:.3f} s --"]
+    shared = _processes([graph for graph, _ in parts])
+    sections = ["== Sundog ==", plan or NOTHING, *shared, *_reasons(reasons), f"-- ran{where} in {seconds:.3f} s --"]
     stages = [line for part in parts for line in _stage_lines(*part)]
     sections += [*render_metrics(metrics), *(["-- stages --", *stages] if stages else [])]
     return "\n".join([*sections, *(_costs([graph for graph, _ in parts]) if costs else [])])
@@ -41,6 +42,18 @@ def analyzed_text(
 def _reasons(reasons: Iterable[Reason]) -> list[str]:
     lines = [f"* {reason}" for reason in reasons]
     return ["-- stays on Spark --", *lines] if lines else []
+
+
+def _processes(graphs: Sequence[StageGraph]) -> list[str]:
+    """Where executors have one process each: how many, and which stages run in them."""
+    lines = []
+    for graph in graphs:
+        numbers = [str(stage.number + 1) for stage in graph.stages if stage.process_tasks]
+        if numbers and graph.site is not None:
+            threads = plural(graph.site.executor_slots, "thread")
+            stages = f"{'stage' if len(numbers) == 1 else 'stages'} {', '.join(numbers)}"
+            lines.append(f"-- one process of {threads} on each of {graph.site.executors} executors: {stages} --")
+    return lines
 
 
 def _costs(graphs: Sequence[StageGraph]) -> list[str]:
@@ -90,10 +103,12 @@ def _stage_lines(graph: StageGraph, records: Sequence[StageRecord]) -> list[str]
     """Every stage that ran, in the order of planning; those beside the plan above are marked with what they were
     for."""
     beside = {stage.number for stage in steps_of(graph)}
+    shared = {stage.number: stage.process_tasks for stage in graph.stages if stage.process_tasks}
     lines = []
     for record in records:
         rows = record.operators[-2].rows if record.operators else 0
         text = f"{record.number + 1}. {record.purpose} on {record.place}: {plural(record.tasks, 'task')}"
+        text += f" in {shared[record.number]} of Spark's" if record.number in shared else ""
         text += f", {plural(rows, 'row')}, {seconds_text(record.seconds)}"
         if record.number in graph.given_up:
             text += f", given up: {graph.given_up[record.number]}"

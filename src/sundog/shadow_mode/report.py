@@ -18,7 +18,7 @@ from html import escape
 from pyspark.sql import SparkSession
 
 from sundog.actions.connect.session import classic_session
-from sundog.query import session_id
+from sundog.front.session.identity import session_id
 from sundog.shadow_mode.answers import RowPair
 
 log = logging.getLogger("sundog")

@@ -16,7 +16,7 @@ One call, whatever the size of the plan: a function made of method handles goes 
 
 and Jackson writes the result. Expressions stand in the order of the JSON, both in pre-order. Their classes say so:
 where they do not match, as with a node that holds expressions the JSON does not show, that node's expressions are left
-incomplete, and whoever needs what is missing declines.
+incomplete, and a reader that needs what is missing declines.
 """
 
 from __future__ import annotations

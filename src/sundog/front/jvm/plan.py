@@ -7,6 +7,7 @@ would not do), `details.py` the constants and the modes of its expressions.
 from __future__ import annotations
 
 import json
+from time import perf_counter
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +30,8 @@ class CatalystPlan:
     def __init__(self, jvm: Any, jplan: Any, prefix: tuple[int, ...] = ()) -> None:
         """`prefix` tells the paths of a subquery's plan from those of the query's own."""
         self.jplan = jplan
-        self.listings: dict[tuple[int, ...], Any] = {}  # files by the place of their leaf; see `held_listings`
+        self.listings: dict[tuple[int, ...], Any] = {}  # files by the place of their leaf; see `_held_listings`
+        self.seconds = 0.0  # that Catalyst took to make it
         self._prefix = prefix
         if not prefix:
             _refuse_without_shape(jvm, jplan)
@@ -47,8 +49,16 @@ class CatalystPlan:
                 node.fields["projections"] = tuple(_parse_all(jlists.apply(index)) for index in range(jlists.size()))
 
     @classmethod
-    def of(cls, jvm: Any, jdf: Any) -> CatalystPlan:
-        return cls(jvm, jdf.queryExecution().optimizedPlan())
+    def of(cls, jvm: Any, jdf: Any, hold_listings: bool = False) -> CatalystPlan:
+        """The plan of a DataFrame. `hold_listings`: with the files of the first action on it (`_held_listings`)."""
+        started = perf_counter()
+        jplan = jdf.queryExecution().optimizedPlan()
+        seconds = perf_counter() - started
+        plan = cls(jvm, jplan)
+        plan.seconds = seconds
+        if hold_listings:
+            plan.listings = _held_listings(jdf)
+        return plan
 
     def jnode(self, path: tuple[int, ...]) -> Any:
         """The JVM's plan node at a path of child indexes."""
@@ -82,7 +92,7 @@ class CatalystPlan:
         return found
 
 
-def held_listings(jdf: Any) -> dict[tuple[int, ...], Any]:
+def _held_listings(jdf: Any) -> dict[tuple[int, ...], Any]:
     """The files that the first action on this DataFrame read, for the next ones on the same DataFrame.
 
     Spark keeps the physical plan with the DataFrame, and the plan keeps the list of files of its first run: after an
@@ -120,15 +130,15 @@ def output_fields(jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
 
 
 def _refuse_without_shape(jvm: Any, jplan: Any) -> None:
-    """A cheap look before the expensive one, so that a query that is none of ours is hardly delayed: a plan knows which
-    patterns are in it, so one without our shapes needs no JSON."""
+    """Decline a plan without our shapes before its JSON is made. A plan knows which patterns are in it, so a query that
+    is not ours is hardly delayed."""
     shapes, _ = _patterns(jvm)
     if not any(jplan.containsPattern(shape) for shape in shapes):
         raise Declined.because(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan")
 
 
 def _refuse_local_rows(jvm: Any, jplan: Any) -> None:
-    """A LocalRelation writes a JSON entry for each row that it holds, also one of a subquery."""
+    """Decline long local collections: a LocalRelation, also of a subquery, writes a JSON entry for each of its rows."""
     _, local_relation = _patterns(jvm)
     if not jplan.containsPattern(local_relation):
         return

@@ -37,8 +37,10 @@ class SessionConf:
     unknown: tuple[str, ...] = ()  # keys under `spark.sql.` that are set and that the table does not know
 
     @classmethod
-    def of(cls, jvm: Any, jconf: Any) -> SessionConf:
-        """`jconf` is Spark's SQLConf. Its map is copied, and what nobody asks for dropped before it comes over."""
+    def of(cls, session: Any) -> SessionConf:
+        """Those of a classic session. Keys that are not read are dropped from a copy of SQLConf's map before it is sent
+        to Python."""
+        jvm, jconf = session._jvm, session._jconf
         tools = _tools(jvm)
         copied = tools.tree_map(jconf.settings())
         spark_keys = copied.subMap("spark.sql.", "spark.sql/").keySet()
@@ -96,7 +98,7 @@ def _is_named(key: str, names: Collection[str]) -> bool:
 
 
 def keys_set(jvm: Any, jconf: Any) -> list[str]:
-    """All keys that are set, whosever they are."""
+    """All keys that are set: Spark's, sundog's and others."""
     keys: list[str] = json.loads(json_of(jvm, jconf.settings().keySet()))
     return keys
 
