@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.columns.arrow import from_arrow
-from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_layout import MAX_TARGETS, KeyLayout
 from sundog.columns.key_words import KeyEncoder, assign_by_hash, hash_words
 from sundog.columns.vectors import Vector
+from sundog.errors import InternalError
 from sundog.operators.aggregate.grouping.buckets import Spread
 from tests.oracle.batches import ALL_TYPES, record_batches
 
@@ -69,3 +71,12 @@ def test_words_scattered_at_once(drawn: tuple[list[pa.DataType], list[list[Vecto
     for part, target in zip(encoded, spread.targets, strict=True):
         assert assign_by_hash(part.hashes, LEVEL, partitions, counts).tolist() == target.tolist()
     assert np.diff(spread.starts).tolist() == counts.tolist()
+
+
+def test_more_partitions_than_can_be_numbered_are_refused() -> None:
+    hashes = np.arange(10, dtype=np.uint64) << np.uint64(60)
+    counts = np.zeros(MAX_TARGETS + 1, np.int64)
+    targets = assign_by_hash(hashes, LEVEL, MAX_TARGETS, counts)
+    assert np.bincount(targets, minlength=MAX_TARGETS + 1).tolist() == counts.tolist()
+    with pytest.raises(InternalError, match="65,537 partitions"):
+        assign_by_hash(hashes, LEVEL, MAX_TARGETS + 1, counts)

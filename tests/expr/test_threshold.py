@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, place_of
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, order_place
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank, ranks_of
@@ -39,8 +39,8 @@ def test_mask_agrees_with_places(array, direction, ties, data):
     row = data.draw(st.integers(0, len(array) - 1))
     threshold = Threshold.after_row([sort_key], array, row)
     mask = threshold.keep_mask(array, ties)
-    limit = place_of(threshold.lead, sort_key)
-    places = [place_of(rank, sort_key) for rank in ranks_of(array)]
+    limit = order_place(threshold.lead, sort_key)
+    places = [order_place(rank, sort_key) for rank in ranks_of(array)]
     expected = [place < limit or (ties and place == limit) for place in places]
     assert (mask.tolist() if mask is not None else [True] * len(array)) == expected
 
@@ -71,7 +71,7 @@ def test_nulls_nan_and_zeros(descending, nulls_first, values, at, kept):
     assert threshold.keep_mask(pa.array(values, DOUBLE)).tolist() == kept
 
 
-def test_a_bar_at_null():
+def test_a_threshold_at_null():
     first, last = threshold_at(None, key(nulls_first=True)), threshold_at(None, key(nulls_first=False))
     values = pa.array([1, None, 2])
     assert first.keep_mask(values).tolist() == [False, True, False]
@@ -80,32 +80,32 @@ def test_a_bar_at_null():
     assert last.keep_mask(values, ties=False).tolist() == [True, False, True]
 
 
-def test_no_bar_lets_everything_through():
+def test_no_threshold_lets_everything_through():
     unbounded = Threshold(key(), True)
     assert unbounded.keep_mask(pa.array([1, None])) is None
-    assert unbounded.can_win(place_of(5, key()), (0, 0))
+    assert unbounded.can_win(order_place(5, key()), (0, 0))
 
 
 def test_ties_of_a_single_key_are_settled_by_place_in_the_table():
     threshold = threshold_at(7, key(), position=(1, 3, 42))
-    at_bar = place_of(7, key())
-    assert threshold.can_win(at_bar, (0, 9))
-    assert threshold.can_win(at_bar, (1, 3))  # the row's own row group: rows before it can win
-    assert not threshold.can_win(at_bar, (1, 4))
-    assert not threshold.can_win(at_bar, (2, 0))
-    assert threshold.can_win(place_of(6, key()), (9, 9))
-    assert not threshold.can_win(place_of(8, key()), (0, 0))
+    at_threshold = order_place(7, key())
+    assert threshold.can_win(at_threshold, (0, 9))
+    assert threshold.can_win(at_threshold, (1, 3))  # the row's own row group: rows before it can win
+    assert not threshold.can_win(at_threshold, (1, 4))
+    assert not threshold.can_win(at_threshold, (2, 0))
+    assert threshold.can_win(order_place(6, key()), (9, 9))
+    assert not threshold.can_win(order_place(8, key()), (0, 0))
 
 
 def test_ties_on_the_leading_of_several_keys_stay_alive():
     threshold = threshold_at(7, key(), single=False, position=(0, 0, 0))
-    assert threshold.can_win(place_of(7, key()), (5, 5))
+    assert threshold.can_win(order_place(7, key()), (5, 5))
     assert threshold.ties_can_win((5, 5))
-    assert not threshold.can_win(place_of(8, key()), (0, 0))
+    assert not threshold.can_win(order_place(8, key()), (0, 0))
 
 
-def test_a_bar_without_a_row_keeps_ties_alive():
-    assert threshold_at(7, key()).can_win(place_of(7, key()), (9, 9))
+def test_a_threshold_without_a_row_keeps_ties_alive():
+    assert threshold_at(7, key()).can_win(order_place(7, key()), (9, 9))
 
 
 def test_unknown_statistics_can_always_win():
@@ -129,7 +129,7 @@ def test_the_filter_only_tightens():
     assert live.snapshot().lead == 700
 
 
-def test_of_several_keys_only_the_leading_one_moves_the_bar():
+def test_of_several_keys_only_the_leading_one_moves_the_threshold():
     order = [key(), key(DOUBLE)]
     live = LiveThreshold(order)
     leads = pa.array([3, 3, 2])

@@ -214,6 +214,7 @@ def start_session() -> Any:
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.warehouse.dir": warehouse,
             "spark.sundog.onInternalError": "raise",
+            "spark.sundog.learn": "false",
         },
     )
 

@@ -89,7 +89,7 @@ def test_pages_are_really_decoded_in_guarded_memory(monkeypatch):
     for name, data in page_inputs():
         if name.startswith("number_chunk"):
             targets.run(data)
-    assert len(decoded) == 48
+    assert len(decoded) == 96  # all rows of each, and some
     assert all("n" in each for each in decoded)
 
 

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.columns.arrow import from_arrow, to_arrow
+from sundog.columns.key_sets import key_set, may_have_partner
+from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.evaluate import predicate_mask
-from sundog.expr.nodes import Column, Compare, CompareOp, Literal
+from sundog.expr.nodes import Column, Compare, CompareOp, Literal, conjunction
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.limit import LimitOperator
@@ -216,6 +218,55 @@ def test_equals_filtering_the_table(tmp_path_factory, batch, rows, tasks, data):
     expected = batch.filter(pa.array(predicate_mask(predicate, batch))) if batch.num_rows else batch
     result = pa.concat_batches(found) if found else expected.select(list(columns)).slice(0, 0)
     assert same_rows(result, expected.select(list(columns)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.integers(1, 15), st.sampled_from([1, 2, 1000]), st.data())
+def test_equals_filtering_by_several_columns_and_keys(tmp_path_factory, batch, rows, rows_per_late_value, data):
+    """However early the other columns are decoded for the rows that are left only."""
+    path = write_file(tmp_path_factory.mktemp("s") / "a.parquet", cut(pa.Table.from_batches([batch]), rows))
+    tests = []
+    for field in batch.schema:
+        literal = Literal(data.draw(values(field.type)), field.type)
+        tests.append(Compare(data.draw(st.sampled_from(list(CompareOp))), Column(field.name, field.type), literal))
+    predicate = conjunction(data.draw(st.permutations(tests))[: data.draw(st.integers(1, len(tests)))])
+    columns = tuple(data.draw(st.permutations(batch.schema.names)))[data.draw(st.integers(0, 1)) :]
+    key = data.draw(st.sampled_from(batch.schema.names))
+    keys = batch.column(key).slice(0, data.draw(st.integers(0, 20)))
+    filters = (KeyFilter(key, key_set(keys, DRIVER)),)
+    plan = plan_access(relation([path], batch.schema), columns, predicate, filters)
+    tasks = scan_tasks(plan, 2, replace(DRIVER, rows_per_late_value=rows_per_late_value))
+    found = [each for task in tasks for each in task.read(TaskContext())]
+    expected = batch.filter(pa.array(predicate_mask(predicate, batch))) if batch.num_rows else batch
+    if expected.num_rows:
+        expected = expected.filter(pa.array(may_have_partner(filters[0].keys, expected.column(key))))
+    result = pa.concat_batches(found) if found else expected.select(list(columns)).slice(0, 0)
+    assert same_rows(result, expected.select(list(columns)))
+
+
+def test_other_columns_are_decoded_for_the_rows_that_are_left_only(tmp_path):
+    rng = np.random.default_rng(3)
+    stored = pa.table(
+        {
+            "key": rng.integers(0, 10_000, 100_000),
+            "price": pa.array(rng.integers(0, 10**9, 100_000)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(18, 2)),
+            "day": pa.array(rng.integers(0, 9999, 100_000), pa.int32()).cast(pa.date32()),
+            "measure": rng.random(100_000),
+        }
+    )
+    path = write_file(tmp_path / "a.parquet", [stored], store_decimal_as_integer=True)
+    files = relation([path], stored.schema, datetime_rebase_mode="CORRECTED")
+    metrics = {}
+    for columns in (("key",), tuple(stored.column_names)):
+        filters = (KeyFilter("key", key_set(pa.array(range(100)), DRIVER)),)
+        context = TaskContext()
+        (task,) = scan_tasks(plan_access(files, columns, None, filters), 1, DRIVER)
+        found = pa.Table.from_batches(task.read(context))
+        assert found.equals(stored.select(columns).filter(pa.compute.less(stored["key"], 100)))
+        metrics[columns] = context.metrics.as_numbers()["bytes_decoded"]
+    others = metrics[tuple(stored.column_names)] - metrics[("key",)]
+    size = sum(stored[name].nbytes for name in ("day", "measure")) + 8 * 100_000
+    assert 0 < others < 0.02 * size  # one row in a hundred passes
 
 
 def test_bytes_that_nobody_calls_utf8_are_checked_under_a_where_too(tmp_path):

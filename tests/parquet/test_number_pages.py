@@ -4,10 +4,12 @@ does not add up must be left to Arrow, never followed out of its bytes."""
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -37,6 +39,9 @@ TYPES = [
     (pa.date32(), pa.date32()),
     (TIMESTAMP, TIMESTAMP),
     (TIMESTAMP_NTZ, TIMESTAMP_NTZ),
+    (pa.decimal128(9, 2), pa.decimal128(9, 2)),
+    (pa.decimal128(18, 3), pa.decimal128(18, 3)),
+    (pa.decimal128(7, 2), pa.decimal128(20, 2)),
 ]
 
 
@@ -46,9 +51,11 @@ def source_of(path: Path, dtype: pa.DataType) -> ColumnSource:
     )[0]
 
 
-def read(path: Path, dtype: pa.DataType, *row_groups: int) -> pa.Array | None:
+def read(
+    path: Path, dtype: pa.DataType, *row_groups: int, rows: npt.NDArray[np.int64] | None = None
+) -> pa.Array | None:
     """The column, read by Arrow's file and by the kernel itself, which it can when the pages are known."""
-    given = footer_of(path), row_groups or (0,), [source_of(path, dtype)]
+    given = footer_of(path), row_groups or (0,), [source_of(path, dtype)], rows
     by_arrow = read_numbers(pa.BufferReader(path.read_bytes()), *given).get("n")
     with pa.OSFile(str(path)) as source:
         by_kernel = read_numbers(source, *given).get("n")
@@ -60,12 +67,16 @@ def read(path: Path, dtype: pa.DataType, *row_groups: int) -> pa.Array | None:
 def numbers(dtype: pa.DataType) -> st.SearchStrategy[Any]:
     if pa.types.is_floating(dtype):
         return st.one_of(st.sampled_from([0.0, -0.0, float("inf")]), st.floats(width=dtype.bit_width, allow_nan=False))
+    if pa.types.is_decimal(dtype):
+        most = 10**dtype.precision - 1
+        unscaled = st.one_of(st.integers(-5, 20), st.sampled_from([-most, most]), st.integers(-most, most))
+        return unscaled.map(lambda number: Decimal(number).scaleb(-dtype.scale))
     most = 1 << (dtype.bit_width - 1)
     return st.one_of(st.integers(-5, 20), st.sampled_from([-most, most - 1]), st.integers(-most, most - 1))
 
 
 def column_of(values: list[Any], dtype: pa.DataType) -> pa.Array:
-    if pa.types.is_floating(dtype):
+    if pa.types.is_floating(dtype) or pa.types.is_decimal(dtype):
         return pa.array(values, dtype)
     return pa.array(values, pa.int32() if dtype.bit_width == 32 else pa.int64()).cast(dtype)
 
@@ -101,12 +112,19 @@ def test_what_arrow_reads(
         max_rows_per_page=page_rows,
         write_batch_size=8,
         store_schema=False,
+        store_decimal_as_integer=True,
     )
     groups = column, column.slice(1, 7)
     for row_groups in ([0], [1], [0, 1]):
         found = read(path, wanted, *row_groups)
+        expected = pa.concat_arrays(groups[number] for number in row_groups).cast(wanted)
         assert found is not None
-        assert found.cast(wanted).equals(pa.concat_arrays(groups[number] for number in row_groups).cast(wanted))
+        assert found.cast(wanted).equals(expected)
+        chosen = data.draw(st.lists(st.integers(0, len(expected) - 1), unique=True, max_size=30))
+        rows = np.array(sorted(chosen), np.int64)
+        found = read(path, wanted, *row_groups, rows=rows)
+        assert found is not None
+        assert found.cast(wanted).equals(expected.take(pa.array(rows)))
 
 
 @pytest.mark.parametrize("spread", [1, 3, 200, 5000, 200_000])
@@ -118,6 +136,9 @@ def test_codes_of_every_width(tmp_path, spread, missing):
     column = pa.array(values, pa.int64(), mask=(values % 7 < missing))
     path = write_file(tmp_path / "a.parquet", [pa.table({"n": column})])
     assert read(path, pa.int64()).equals(column)
+    for share in (0.0001, 0.01, 0.5):
+        rows = np.flatnonzero(np.random.default_rng(1).random(150_000) < share)
+        assert read(path, pa.int64(), rows=rows).equals(column.take(pa.array(rows)))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +146,7 @@ def test_codes_of_every_width(tmp_path, spread, missing):
     [
         (pa.int32(), {"compression": "lz4"}),
         (pa.int32(), {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}),
-        (pa.decimal128(9, 2), {"store_decimal_as_integer": True}),
+        (pa.decimal128(9, 2), {}),
         (pa.bool_(), {}),
         (pa.string(), {}),
     ],
@@ -180,6 +201,28 @@ def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, ver
     if found is not None:
         found.validate(full=True)
         assert len(found) == len(values)
+    rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(values) - 1)))), np.int64)
+    chosen = read(path, pa.int64(), rows=rows)
+    if chosen is not None:
+        chosen.validate(full=True)
+        assert len(chosen) == len(rows)
+        assert found is None or chosen.equals(found.take(pa.array(rows)))
+
+
+def test_pages_without_a_chosen_row_are_not_read(tmp_path):
+    """A page in the middle is overwritten, and nobody notices."""
+    column = pa.array(np.arange(10_000) * 7919 % 10_007)
+    options = {"use_dictionary": False, "compression": "none", "max_rows_per_page": 1000, "write_batch_size": 100}
+    path = write_file(tmp_path / "a.parquet", [pa.table({"n": column})], **options)
+    footer, source = footer_of(path), source_of(path, pa.int64())
+    rows = np.array([5, 999, 3000, 9999])
+    with pa.OSFile(str(path)) as file:
+        assert read_numbers(file, footer, [0], [source])["n"].equals(column)  # its pages are known from now on
+    raw = path.read_bytes()
+    place = raw.index(column.slice(1100, 100).buffers()[1][1100 * 8 : 1200 * 8].to_pybytes())
+    path.write_bytes(raw[:place] + b"\xff" * 800 + raw[place + 800 :])
+    with pa.OSFile(str(path)) as file:
+        assert read_numbers(file, footer, [0], [source], rows)["n"].equals(column.take(pa.array(rows)))
 
 
 def test_a_file_that_ends_early_is_left_to_arrow(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, place_of
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, order_place
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank
@@ -34,7 +34,7 @@ def bounds(low, high, null_count, rows=10) -> Bounds:
 
 
 def candidate(high, number=0, must_read=False) -> Candidate:
-    best = None if high is None else place_of(high, DOWN)
+    best = None if high is None else order_place(high, DOWN)
     return Candidate(0, number, 10, True, best, must_read)
 
 
@@ -100,7 +100,7 @@ def test_candidates_travel_by_pickle_and_sort_best_first():
 )
 def test_best_place(descending, nulls_first, null_count, expected):
     sort_key = key(descending, nulls_first)
-    assert best_place(bounds(5, 9, null_count), 0, sort_key) == place_of(expected, sort_key)
+    assert best_place(bounds(5, 9, null_count), 0, sort_key) == order_place(expected, sort_key)
 
 
 def test_best_place_is_unknown_without_the_bound():
@@ -150,5 +150,5 @@ def test_initial_threshold_counts_nulls_where_they_sort():
 def test_nan_may_hide_above_the_bounds():
     down = SortKey(Column("c", pa.float64()), descending=True, nulls_first=False)
     hidden = bounds(float_rank(1.0), NAN_RANK, 0)
-    assert best_place(hidden, 0, down) == place_of(NAN_RANK, down)
+    assert best_place(hidden, 0, down) == order_place(NAN_RANK, down)
     assert list(sure_rows(hidden, 0, 10, down)) == [(float_rank(1.0), 10)]

@@ -4,8 +4,11 @@ does not add up must be left to Arrow, never followed out of its bytes."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.columns.arrow import from_arrow, to_arrow
-from sundog.parquet.decode.text_pages import read_text
+from sundog.parquet.decode.text_pages import read_chosen_text, read_text
 from tests.parquet.files import damage, footer_of, write_file
 
 TEXTS = st.one_of(
@@ -23,23 +26,32 @@ TEXTS = st.one_of(
 )
 
 
-def read(path: Path, row_group: int = 0, dtype: pa.DataType | None = None) -> pa.Array | None:
-    """The column, read by Arrow's file and by the kernel itself, which it can when the pages are known."""
-    given = footer_of(path), row_group, 0, dtype or pa.string()
-    by_arrow = read_text(pa.BufferReader(path.read_bytes()), *given)
+def read_both(read_column: Callable[..., pa.Array | None], path: Path, *given: Any) -> pa.Array | None:
+    """A column, read by Arrow's file and by the kernel itself, which it can when the pages are known."""
+    footer = footer_of(path)
+    by_arrow = read_column(pa.BufferReader(path.read_bytes()), footer, *given)
     with pa.OSFile(str(path)) as source:
-        by_kernel = read_text(source, *given)
+        by_kernel = read_column(source, footer, *given)
     assert (by_arrow is None) == (by_kernel is None)
     assert by_arrow is None or by_arrow.equals(by_kernel)
     return by_kernel
+
+
+def read(path: Path, row_group: int = 0, dtype: pa.DataType | None = None) -> pa.Array | None:
+    return read_both(read_text, path, row_group, 0, dtype or pa.string())
 
 
 def plain(array: pa.Array) -> pa.Array:
     return to_arrow(from_arrow(array))
 
 
+def read_chosen(path: Path, row_group: int, dtype: pa.DataType, rows: list[int]) -> pa.Array | None:
+    return read_both(read_chosen_text, path, row_group, 0, dtype, np.array(rows, np.int64))
+
+
 @settings(max_examples=150, deadline=None)
 @given(
+    data=st.data(),
     values=st.lists(st.one_of(TEXTS, st.none()), min_size=2, max_size=300),
     repeat=st.integers(1, 5),
     codec=st.sampled_from(["none", "snappy", "gzip", "zstd"]),
@@ -51,7 +63,7 @@ def plain(array: pa.Array) -> pa.Array:
     required=st.booleans(),
 )
 def test_what_arrow_reads(
-    tmp_path_factory, values, repeat, codec, version, dictionary, dictionary_bytes, page_rows, binary, required
+    tmp_path_factory, data, values, repeat, codec, version, dictionary, dictionary_bytes, page_rows, binary, required
 ):
     dtype = pa.binary() if binary else pa.string()
     values = [value or "" for value in values] if required else values
@@ -72,6 +84,10 @@ def test_what_arrow_reads(
         found = read(path, row_group, dtype)
         assert found is not None
         assert plain(found).equals(expected.cast(dtype))
+        rows = sorted(data.draw(st.sets(st.integers(0, len(expected) - 1), max_size=20)))
+        chosen = read_chosen(path, row_group, dtype, rows)
+        assert (chosen is not None) == (pa.types.is_dictionary(found.type) and codec in ("none", "snappy"))
+        assert chosen is None or plain(chosen).equals(expected.cast(dtype).take(pa.array(rows, pa.int64())))
 
 
 def test_dictionaries_stay_and_mixtures_become_views(tmp_path):
@@ -125,6 +141,11 @@ def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, ver
     found = read(path, dtype=pa.binary())
     if found is not None:
         assert len(plain(found)) == len(values)
+    rows = sorted(data.draw(st.sets(st.integers(0, len(values) - 1))))
+    chosen = read_chosen(path, 0, pa.binary(), rows)
+    if chosen is not None:
+        assert len(plain(chosen)) == len(rows)
+        assert found is None or plain(chosen).equals(plain(found).take(pa.array(rows, pa.int64())))
 
 
 def test_a_file_that_ends_early_is_left_to_arrow(tmp_path):

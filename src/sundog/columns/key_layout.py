@@ -38,6 +38,8 @@ from sundog.types import is_text
 
 Hashes = npt.NDArray[np.uint64]
 Targets = npt.NDArray[np.uint16]
+MAX_TARGETS = 1 << 16
+"""Partitions that `Targets` can number: a limit of what is computed, not of speed."""
 
 _ONE_WORD_DIGITS = 18
 

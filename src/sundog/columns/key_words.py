@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sundog.columns.blocks import addresses, shared_blocks
-from sundog.columns.key_layout import Hashes, KeyLayout, Targets, has_nulls
+from sundog.columns.key_layout import MAX_TARGETS, Hashes, KeyLayout, Targets, has_nulls
 from sundog.columns.vectors import Blocks, Ints, Vector
+from sundog.errors import InternalError
 from sundog.kernels.groups.hash_groups import assign_partitions, group_rows, hash_rows
 from sundog.types import is_text
 
@@ -93,7 +94,7 @@ class KeyEncoder:
 
     def assign(self, encoded: Encoded, level: int, partitions: int, counts: Ints) -> Targets:
         """The partition of each row; `counts` is raised by the rows of each."""
-        target = np.empty(len(encoded.words), np.uint16)
+        target = _targets(len(encoded.words), partitions)
         assign_partitions(encoded.words, self.null_words, encoded.hashes, level, partitions, target, counts)
         return target
 
@@ -115,9 +116,15 @@ class KeyEncoder:
 
 def assign_by_hash(hashes: Hashes, level: int, partitions: int, counts: Ints) -> Targets:
     """As `KeyEncoder.assign`, of keys whose hashes are known."""
-    target = np.empty(len(hashes), np.uint16)
+    target = _targets(len(hashes), partitions)
     assign_partitions(_NO_WORDS, 0, hashes, level, partitions, target, counts)
     return target
+
+
+def _targets(length: int, partitions: int) -> Targets:
+    if partitions > MAX_TARGETS:
+        raise InternalError(f"{partitions:,} partitions, of which {MAX_TARGETS:,} can be numbered")
+    return np.empty(length, np.uint16)
 
 
 def key_numbers(keys: Sequence[Vector]) -> Ints:

@@ -57,6 +57,14 @@ class StoredPredicate:
         """The columns whose strings may come in any form."""
         return frozenset(self.alone)
 
+    @property
+    def steps(self) -> list[StoredPredicate]:
+        """The tests one by one, of which each reads columns of its own."""
+        found = [StoredPredicate((name,), {name: test}, None) for name, test in self.alone.items()]
+        if self.rest is not None:
+            found.append(StoredPredicate(tuple(sorted(columns_of(self.rest))), {}, self.rest))
+        return found
+
     def mask(self, batch: pa.RecordBatch) -> Bools:
         """The rows for which it is true."""
         masks = [_column_mask(name, test, batch.column(name)) for name, test in self.alone.items()]

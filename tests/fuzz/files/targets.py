@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -105,12 +106,22 @@ def number_chunk(data: bytes) -> None:
         read = chunk.read(source)
         dtype = number_pages._type_to_read(stored, wanted, chunk.is_coded)
         unpacked = decompressed(chunk, read)
-        column = number_pages._Column("n", dtype, stored.bit_width // 8, [chunk], [read], [unpacked])
-        array = number_pages._decoded(source, [column]).get("n")
+        column = number_pages._Column("n", dtype, None, stored.bit_width // 8, [chunk], [read], [unpacked])
+        array = number_pages._decoded(source, [column], None).get("n")
+        rows = _some_rows(chunk)
+        chosen = number_pages._decoded(source, [column], rows).get("n")
     except (Unusual, pa.ArrowException, OSError):
         return
-    if array is not None:
-        array.validate(full=True)
+    for each in (array, chosen):
+        if each is not None:
+            each.validate(full=True)
+    if array is not None and (chosen is None or not chosen.equals(array.take(pa.array(rows)))):
+        raise AssertionError("chosen rows differ from all rows")
+
+
+def _some_rows(chunk: StoredChunk) -> npt.NDArray[np.int64]:
+    """Every third row of the first half, so that there are pages without any."""
+    return np.arange(0, chunk.rows // 2, 3)
 
 
 def text_chunk(data: bytes) -> None:
@@ -120,6 +131,9 @@ def text_chunk(data: bytes) -> None:
     try:
         chunk = _chunk(data)
         source = pa.BufferReader(MEMORY.allow(pa.py_buffer(data[3:])))
+        chosen = text_pages._chosen(source, chunk, pa.binary_view(), _some_rows(chunk))
+        if chosen is not None:
+            chosen.validate(full=True)
         array = text_pages._decoded(source, chunk, pa.binary_view())
     except (Unusual, pa.ArrowException, OSError):
         return

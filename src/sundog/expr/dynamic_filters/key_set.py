@@ -6,7 +6,7 @@ When the build side is there, every row of `fact` whose `d` is not among its key
 statistics, a file, row group or page whose bounds hold no key is not read; against rows, a row without a key in the
 set is dropped before its other columns are decoded.
 
-A set may say too much (a Bloom filter does), never too little: who is not in it has no partner.
+A set may say too much (a Bloom filter does), never too little: a value that is not in it has no partner.
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ class KeySet:
         parts = (self.bits, self.bloom, self.sorted_keys, self.texts)
         return sum(int(part.nbytes) for part in parts if part is not None)
 
+    @property
+    def density(self) -> float:
+        """Keys over the values between the least and the greatest; 1 where they are not integers."""
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return min(1.0, self.count / (self.high - self.low + 1))
+        return 1.0
+
     def reaches(self, low: Any, high: Any) -> bool:
         """Whether a key may lie in low..high; None is an unknown bound."""
         if self.count == 0:
@@ -59,8 +66,22 @@ class KeySet:
             return at < len(self.sorted_keys) and int(self.sorted_keys[at]) <= high
         if self.bits is not None:
             first, last = (low - self.low) >> 3, (high - self.low) >> 3
-            return bool(self.bits[first : last + 1].any())
+            return _any_bit(self.bits[first : last + 1])
         return True
+
+
+def _any_bit(bits: npt.NDArray[np.uint8]) -> bool:
+    """Whether a bit is set, looked for in pieces of growing size.
+
+    The bounds of a row group of an unclustered key span nearly all keys, and then one of the first bytes has one.
+    `bits.any()` goes through all bytes of all row groups: 3 ms for each with a bitmap of 32 MiB.
+    """
+    first, size = 0, 1 << 12
+    while first < len(bits):
+        if bits[first : first + size].max():  # 5 times as fast as `any`
+            return True
+        first, size = first + size, 4 * size
+    return False
 
 
 @dataclass(frozen=True)

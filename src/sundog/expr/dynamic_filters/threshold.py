@@ -39,7 +39,7 @@ from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, Rank, rank_at, rank_float
 from sundog.types import is_text
 
-Place = tuple[Any, ...]
+OrderPlace = tuple[Any, ...]
 """Where a leading key stands in the order: plain tuple comparison, smaller is better."""
 
 Position = tuple[int, ...]
@@ -55,8 +55,8 @@ class _Descending:
         return self.value > other.value
 
 
-def place_of(rank: Rank | None, key: SortKey) -> Place:
-    """The place of a value (or of NULL, for None) under a sort key."""
+def order_place(rank: Rank | None, key: SortKey) -> OrderPlace:
+    """The place of a value, or of NULL for None, under a sort key."""
     if rank is None:
         return (0,) if key.nulls_first else (2,)
     if not key.descending:
@@ -83,8 +83,8 @@ class Threshold:
         return cls(order[0], len(order) == 1, True, rank_at(leads, row), position)
 
     @cached_property
-    def place(self) -> Place:
-        return place_of(self.lead, self.key)
+    def place(self) -> OrderPlace:
+        return order_place(self.lead, self.key)
 
     def is_tighter_than(self, other: Threshold) -> bool:
         if not self.bounded or not other.bounded:
@@ -96,7 +96,7 @@ class Threshold:
             return False
         return other.position is None or self.position < other.position
 
-    def can_win(self, best: Place | None, position: Position) -> bool:
+    def can_win(self, best: OrderPlace | None, position: Position) -> bool:
         """Whether a row group at `position` (file, row group) whose best leading key is at `best` can hold a winner.
 
         `best` is None where statistics do not say.
@@ -165,13 +165,13 @@ class Threshold:
     def _wide_decimals_before(self, leads: pa.Array, ties: bool) -> Bools:
         assert isinstance(self.lead, int)
         low, high = decimal_words(leads)
-        bar_high, bar_low = self.lead >> 64, np.uint64(self.lead & (2**64 - 1))
-        beats = high > bar_high if self.key.descending else high < bar_high
-        level: Bools = high == bar_high
+        lead_high, lead_low = self.lead >> 64, np.uint64(self.lead & (2**64 - 1))
+        beats = high > lead_high if self.key.descending else high < lead_high
+        level: Bools = high == lead_high
         if self.key.descending:
-            rest = low >= bar_low if ties else low > bar_low
+            rest = low >= lead_low if ties else low > lead_low
         else:
-            rest = low <= bar_low if ties else low < bar_low
+            rest = low <= lead_low if ties else low < lead_low
         kept: Bools = beats | (level & rest)
         return kept
 

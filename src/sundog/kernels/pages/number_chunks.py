@@ -63,7 +63,7 @@ def _decode(file: int, chunk: Any, pages: Any, buffers: Any, valid: Any) -> Any:
         if found == BROKEN:
             return BROKEN
         if number == 0:
-            outcome = _entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], buffers[2])
+            outcome = entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], buffers[2])
         else:
             outcome = _numbers_of(opened, rows, found, buffers[2], pages[0, ROWS], chunk[WIDTH], to)
             missing += found
@@ -75,7 +75,7 @@ def _decode(file: int, chunk: Any, pages: Any, buffers: Any, valid: Any) -> Any:
 
 
 @kernel
-def _entries_of(page: Any, stored_width: int, width: int, entries: int) -> int:
+def entries_of(page: Any, stored_width: int, width: int, entries: int) -> int:
     """The numbers of a dictionary, in another width; `BROKEN` where one does not fit."""
     end = page[VALUES_END]
     if page[VALUES] + page[COUNT] * stored_width > end:
@@ -139,3 +139,12 @@ def _spread(page: Any, valid: Any, codes: Any, entries: int, width: int, out: in
                 number = load_up_to(page[VALUES] + value * width, page[VALUES_END])
             value += 1
         store_u64(out + row * width, number)
+
+
+@kernel(signatures=["void(int32[::1], int64[::1])", "void(int64[::1], int64[::1])"])
+def widen_to_decimals(numbers: Any, out: Any) -> None:
+    """Unscaled numbers as 128-bit integers, two words each, the lower one first."""
+    for row in range(numbers.size):
+        number: Any = np.int64(numbers[row])
+        out[2 * row] = number
+        out[2 * row + 1] = number >> np.int64(63)

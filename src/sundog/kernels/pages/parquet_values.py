@@ -97,6 +97,49 @@ def unpack_hybrid(start: int, end: int, width: int, count: int, out: Any) -> int
 
 
 @kernel
+def _pick_hybrid(start: int, end: int, width: int, places: Any, out: Any) -> int:
+    """The numbers at ascending places of such a mixture, 0 for a negative place; 0 if all are there."""
+    mask = _low_bits(width)
+    address: Any = start
+    first: Any = 0
+    at: Any = 0
+    while at < places.size:
+        if places[at] < 0:
+            out[at] = 0
+            at += 1
+            continue
+        header, address = varint(address, end)
+        if address == BROKEN or header >> np.uint64(32):
+            return BROKEN
+        length: Any = np.int64(header >> np.uint64(1))
+        if header & np.uint64(1):
+            behind: Any = first + 8 * length
+            while at < places.size and places[at] < behind:
+                out[at] = 0
+                if places[at] >= 0:
+                    bit = (places[at] - first) * width
+                    if address + ((bit + width + 7) >> 3) > end:
+                        return BROKEN
+                    out[at] = (load_up_to(address + (bit >> 3), end) >> np.uint64(bit & 7)) & mask
+                at += 1
+            address += length * width
+        else:
+            stored = (width + 7) // 8
+            if address + stored > end or length == 0:
+                return BROKEN
+            value = load_up_to(address, address + stored)
+            if value > mask:
+                return BROKEN
+            behind = first + length
+            while at < places.size and places[at] < behind:
+                out[at] = value if places[at] >= 0 else 0
+                at += 1
+            address += stored
+        first = behind
+    return 0
+
+
+@kernel
 def rows_with_values(start: int, end: int, valid: Any) -> Any:
     """A byte for each row of a page, 0 for NULL, by the page's levels; how many are NULL."""
     header, address = varint(start, end)
@@ -136,6 +179,24 @@ def unpack_codes(start: int, end: int, entries: int, codes: Any) -> int:
     width: Any = np.int64(load_u8(start)) if start < end else _WIDEST_CODE + 1
     if width > _WIDEST_CODE or unpack_hybrid(start + 1, end, width, codes.size, codes) == BROKEN:
         return BROKEN
+    return _codes_in(entries, codes)
+
+
+@kernel
+def pick_codes(start: int, end: int, entries: int, places: Any, codes: Any) -> int:
+    """The codes at ascending places among those of a page, 0 for a negative place; `BROKEN` if one is beyond the
+    entries."""
+    if places.size == 0 or places.max() < 0:
+        codes[:] = 0
+        return 0
+    width: Any = np.int64(load_u8(start)) if start < end else _WIDEST_CODE + 1
+    if width > _WIDEST_CODE or _pick_hybrid(start + 1, end, width, places, codes) == BROKEN:
+        return BROKEN
+    return _codes_in(entries, codes)
+
+
+@kernel(inline=True)
+def _codes_in(entries: int, codes: Any) -> int:
     largest = np.uint32(0)
     for at in range(codes.size):
         largest = max(largest, codes[at])

@@ -1,8 +1,9 @@
 """`FROM parquet WHERE predicate`, one task's share of it: the leaf under every plan of sundog.
 
-Spark's scan decodes every column of every row that its filters on statistics leave. Here the columns of the WHERE are
-decoded first; if no row of a row group passes, its other columns are never touched; a row group that statistics prove
-to match as a whole is not filtered at all. Small row groups are read together, huge ones in parts.
+Spark's scan decodes every column of every row that its filters on statistics leave. Here the columns of the WHERE and
+the keys of joins above are decoded first, one after the other (`row_tests.py`); if few rows are left, other columns are
+decoded for these only (`narrowing.py`). A row group that statistics prove to match as a whole is not filtered by the
+WHERE at all. Small row groups are read together, huge ones in parts.
 
 Measured on 100,000 rows x 16 columns: Arrow decodes them in 24 ms, its own threads only help when nothing else runs, so
 a task decodes by itself and the runtime runs several tasks.
@@ -10,21 +11,19 @@ a task decodes by itself and the runtime runs several tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from sundog.columns.arrow import plain_text
 from sundog.columns.stored_text import StoredPredicate
-from sundog.expr.buffers import Bools
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import ScanCosts
-from sundog.operators.filter import keep_rows
-from sundog.operators.scan.key_filters import KeyFilterTests
+from sundog.operators.scan.narrowing import Narrowing
+from sundog.operators.scan.row_tests import RowTest, RowTests
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
@@ -34,8 +33,6 @@ from sundog.parquet.reading import ReadSpec
 from sundog.types import is_text
 
 _SMALLEST_BATCH = 1024
-ColumnReader = Callable[[list[str], frozenset[str]], dict[str, pa.Array]]
-"""Gives columns by name; strings among the second argument may come as they are stored."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class ScanTask:
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
-        tests = _RowTests(self.predicate, self.filters)
+        tests = RowTests(self.predicate, self.filters, self._tested_schema, self.costs)
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
@@ -79,6 +76,11 @@ class ScanTask:
             raise
 
     @property
+    def _tested_schema(self) -> pa.Schema:
+        names = set() if self.predicate is None else columns_of(self.predicate)
+        return column_schema(self.reading, sorted(names | {each.column for each in self.filters}))
+
+    @property
     def _run_rows(self) -> int:
         """How many rows may be read in one go, if they are of more than one row group."""
         if self.batch_rows is not None:
@@ -87,36 +89,42 @@ class ScanTask:
         return self.costs.scan_run_rows if reads_text else self.costs.scan_run_rows_of_numbers
 
     def _read_run(
-        self, reader: FileReader, groups: list[int], tests: _RunTests, schema: pa.Schema, context: TaskContext
+        self, reader: FileReader, groups: list[int], tests: list[RowTest], schema: pa.Schema, context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         names = list(self.columns)
-        tested = tests.columns
+        tested = list(dict.fromkeys(name for test in tests for name in test.columns))
         if not tested:
             for arrays in self._decode(reader, groups, names):
                 batch = to_batch(arrays, schema, _rows_in(reader, groups))
-                self._count(batch.num_rows, batch.num_rows, batch.num_rows, context)
+                self._count(batch.num_rows, 0, 0, context)
                 yield batch
             return
         together = tested + [name for name in names if name not in tested]
         if self.batch_rows is not None or not self._fits(reader, groups, together):
             yield from self._filter_pieces(reader, groups, together, tests, context)
             return
-        rows = _rows_in(reader, groups)
-        decoded: dict[str, pa.Array] = {}
-
-        def decode(wanted: list[str], as_stored: frozenset[str]) -> dict[str, pa.Array]:
-            missing = [name for name in wanted if name not in decoded]
-            decoded.update(zip(missing, reader.read(groups, missing, as_stored) if missing else [], strict=True))
-            return decoded
-
-        mask, passing = tests.mask(decode, self.reading, rows)
-        matches = int(np.count_nonzero(mask))
-        self._count(rows, passing, matches, context)
-        if matches:
-            few = matches * self.costs.rows_per_late_string <= rows
-            decode(names, self._texts(schema) if few else self.as_stored)
-            kept = keep_rows(to_batch([decoded[name] for name in names], schema, rows), mask)
+        rows = Narrowing(reader, groups, _rows_in(reader, groups), self.costs)
+        if self._narrow(rows, tests, context):
+            few = self._texts(schema) if rows.are_few else self.as_stored
+            kept = rows.kept(rows.columns(names, few), names) if names else to_batch([], schema, rows.left)
             yield self._with_plain_texts(kept, schema)
+
+    def _narrow(self, rows: Narrowing, tests: list[RowTest], context: TaskContext) -> int:
+        """Make the tests; how many rows are left."""
+        total = left = rows.left
+        by_where = by_joins = 0
+        for test in tests:
+            if not left:
+                break
+            columns = rows.columns(test.columns, test.as_stored)
+            rows.narrow(test.passing(to_batch(columns, column_schema(self.reading, test.columns), rows.tested_rows)))
+            dropped, left = left - rows.left, rows.left
+            if test.is_of_join:
+                by_joins += dropped
+            else:
+                by_where += dropped
+        self._count(total, by_where, by_joins, context)
+        return left
 
     @staticmethod
     def _texts(schema: pa.Schema) -> frozenset[str]:
@@ -131,27 +139,27 @@ class ScanTask:
         return to_batch(columns, schema, batch.num_rows)
 
     def _filter_pieces(
-        self, reader: FileReader, groups: list[int], together: list[str], tests: _RunTests, context: TaskContext
+        self, reader: FileReader, groups: list[int], together: list[str], tests: list[RowTest], context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         schema = column_schema(self.reading, together)
         for arrays in self._decode(reader, groups, together):
             batch = to_batch(arrays, schema, _rows_in(reader, groups))
-            columns = dict(zip(together, batch.columns, strict=True))
-            mask, passing = tests.mask(_all_decoded(columns), self.reading, batch.num_rows)
-            kept = keep_rows(batch, mask)
-            self._count(batch.num_rows, passing, kept.num_rows, context)
-            yield kept.select(list(self.columns))
+            rows = Narrowing(
+                reader, groups, batch.num_rows, self.costs, dict(zip(together, batch.columns, strict=True))
+            )
+            self._narrow(rows, tests, context)
+            names = list(self.columns)
+            yield rows.kept(rows.columns(names, frozenset()), names) if names else to_batch([], schema, rows.left)
 
-    def _count(self, rows: int, passing: int, kept: int, context: TaskContext) -> None:
-        """`passing` rows are left by the WHERE, and `kept` of them by the filters."""
+    def _count(self, rows: int, dropped_by_where: int, dropped_by_joins: int, context: TaskContext) -> None:
         if self.filters:
-            context.metrics.add("rows_pruned_join_filter", passing - kept)
+            context.metrics.add("rows_pruned_join_filter", dropped_by_joins)
         if self.again:
             context.metrics.add("rows_read_again", rows)
             return
         context.metrics.add("input_rows", rows)
         if self.predicate is not None:
-            context.metrics.add("rows_filtered", rows - passing)
+            context.metrics.add("rows_filtered", dropped_by_where)
 
     def _decode(self, reader: FileReader, groups: list[int], names: list[str]) -> Iterator[list[pa.Array]]:
         if not names:
@@ -166,49 +174,6 @@ class ScanTask:
 
     def _fits(self, reader: FileReader, groups: list[int], names: list[str]) -> bool:
         return sum(reader.layout.memory_bytes(names, group) for group in groups) <= self.costs.scan_run_bytes * 4
-
-
-@dataclass(frozen=True)
-class _RunTests:
-    """What rows of one run are tested by: the WHERE, unless statistics prove it, then the keys of joins."""
-
-    predicate: StoredPredicate | None
-    filters: KeyFilterTests
-
-    @property
-    def columns(self) -> list[str]:
-        own = [] if self.predicate is None else list(self.predicate.columns)
-        return own + [name for name in self.filters.columns if name not in own]
-
-    def mask(self, read: ColumnReader, reading: ReadSpec, rows: int) -> tuple[Bools, int]:
-        """The rows that pass all tests, and how many pass the WHERE. The columns of the filters are read only if some
-        do."""
-        mask = np.ones(rows, np.bool_)
-        if self.predicate is not None:
-            names = list(self.predicate.columns)
-            columns = read(names, self.predicate.as_stored)
-            mask = self.predicate.mask(to_batch([columns[n] for n in names], column_schema(reading, names), rows))
-        passing = int(np.count_nonzero(mask))
-        names = self.filters.columns if passing else []
-        if names:
-            texts = frozenset(field.name for field in column_schema(reading, names) if is_text(field.type))
-            mask = mask & self.filters.mask(read(names, texts), rows)
-        return mask, passing
-
-
-class _RowTests:
-    """The tests of one task."""
-
-    def __init__(self, predicate: Expr | None, filters: tuple[KeyFilter, ...]) -> None:
-        self._predicate = None if predicate is None else StoredPredicate.of(predicate)
-        self._filters = KeyFilterTests(filters)
-
-    def of_run(self, all_match: bool) -> _RunTests:
-        return _RunTests(None if all_match else self._predicate, self._filters)
-
-
-def _all_decoded(columns: dict[str, pa.Array]) -> ColumnReader:
-    return lambda wanted, as_stored: columns
 
 
 def scan_tasks(

@@ -45,8 +45,8 @@ from sundog.parquet.decode.page_headers import (
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.meta.thrift import ThriftError
 
-_CODECS_OF_KERNELS = ("UNCOMPRESSED", "SNAPPY")
-_CODECS = (*_CODECS_OF_KERNELS, "GZIP", "ZSTD")
+CODECS_OF_KERNELS = ("UNCOMPRESSED", "SNAPPY")
+_CODECS = (*CODECS_OF_KERNELS, "GZIP", "ZSTD")
 _BIT_PACKED = 4
 _ENCODINGS = sum(1 << each for each in (PLAIN, *DICTIONARY_ENCODINGS, RLE, _BIT_PACKED))  # of values, and of levels
 # The most that a byte can stand for: in Snappy three bytes repeat 64, in Deflate two bits repeat 258. Zstandard has no
@@ -87,7 +87,7 @@ class StoredChunk:
 
     def is_readable_by_kernels(self, source: pa.NativeFile) -> bool:
         """Whether a kernel can read and decompress it by itself."""
-        return self._pages is not None and self.codec in _CODECS_OF_KERNELS and isinstance(source, pa.OSFile)
+        return self._pages is not None and self.codec in CODECS_OF_KERNELS and isinstance(source, pa.OSFile)
 
     @cached_property
     def is_all_compressed(self) -> bool:
@@ -187,7 +187,7 @@ def stored_chunk(footer: Footer, row_group: int, leaf: int) -> StoredChunk:
 
 def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
     """The pages, where `open_pages` expects them; None if kernels can decompress them."""
-    if chunk.codec in _CODECS_OF_KERNELS:
+    if chunk.codec in CODECS_OF_KERNELS:
         return None
     unpacked = pa.allocate_buffer(chunk.unpacked_size + SLACK)
     target, codec = memoryview(unpacked).cast("B"), pa.Codec(chunk.codec.lower())

@@ -1,7 +1,10 @@
 """Columns of numbers of some row groups, decoded from their pages: in 50 to 80 % of the time that Arrow takes.
 
 Numbers are moved as words, whatever they mean: dates, timestamps and floats are as wide as some integer. Where all rows
-are numbers of dictionary entries, only the dictionary is brought to the width that the query wants.
+are numbers of dictionary entries, only the dictionary is brought to the width that the query wants. Decimals that are
+stored as integers are decoded as such and then widened.
+
+Of a few chosen rows only those are decoded, and pages without any are not read (`kernels/pages/chosen_numbers.py`).
 """
 
 from __future__ import annotations
@@ -13,32 +16,47 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.kernels.pages.number_chunks import decode_numbers
+from sundog.kernels.pages.chosen_numbers import decode_chosen_numbers
+from sundog.kernels.pages.number_chunks import decode_numbers, widen_to_decimals
 from sundog.kernels.pages.parquet_values import BROKEN
 from sundog.kernels.pages.snappy import SLACK
 from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
+from sundog.parquet.meta.file_statistics import LeafColumn
 from sundog.parquet.meta.footer import Footer
+
+Rows = npt.NDArray[np.int64]
 
 _STORED = {"INT32": pa.int32(), "FLOAT": pa.float32(), "INT64": pa.int64(), "DOUBLE": pa.float64()}
 _IN_THE_FILE = 0  # instead of an address
 
 
 def read_numbers(
-    source: pa.NativeFile, footer: Footer, row_groups: Sequence[int], columns: list[ColumnSource]
+    source: pa.NativeFile,
+    footer: Footer,
+    row_groups: Sequence[int],
+    columns: list[ColumnSource],
+    rows: Rows | None = None,
 ) -> dict[str, pa.Array]:
-    """Those of the columns that can be decoded here, each in the query's type or in the one that it is stored in."""
+    """Those of the columns that can be decoded here, each in the query's type or in the one that it is stored in.
+
+    `rows` are ascending numbers of rows, counted from the first of the row groups: only these are decoded.
+    """
     found = [_Column.of(source, footer, row_groups, column) for column in columns]
     readable = [column for column in found if column is not None]
-    return _decoded(source, readable) if readable else {}
+    return _decoded(source, readable, rows) if readable else {}
 
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """A column's chunks, one behind the other; where they had to be read before, or decompressed, the bytes."""
+    """A column's chunks, one behind the other; where they had to be read before, or decompressed, the bytes.
+
+    `dtype` is what the kernels decode, `decimal` what becomes of it.
+    """
 
     name: str
     dtype: pa.DataType
+    decimal: pa.DataType | None
     stored_width: int
     chunks: list[StoredChunk]
     read: list[pa.Buffer | None]
@@ -48,8 +66,10 @@ class _Column:
     def of(
         cls, source: pa.NativeFile, footer: Footer, row_groups: Sequence[int], column: ColumnSource
     ) -> _Column | None:
-        stored = _STORED.get(footer.leaf(column.leaf).physical_type)
-        if stored is None or column.reading is not Reading.AS_IS:
+        leaf = footer.leaf(column.leaf)
+        stored = _STORED.get(leaf.physical_type)
+        is_decimal = _is_decimal_of_same_scale(leaf, column)
+        if stored is None or not (column.reading is Reading.AS_IS or is_decimal):
             return None
         try:
             chunks = [stored_chunk(footer, group, column.leaf) for group in row_groups]
@@ -60,8 +80,10 @@ class _Column:
             ]
         except (Unusual, pa.ArrowException, OSError):
             return None
-        dtype = _type_to_read(stored, column.dtype, all(chunk.is_coded for chunk in chunks))
-        return cls(column.name, dtype, stored.bit_width // 8, chunks, read, unpacked)
+        wanted = stored if is_decimal else column.dtype
+        dtype = _type_to_read(stored, wanted, all(chunk.is_coded for chunk in chunks))
+        decimal = column.dtype if is_decimal else None
+        return cls(column.name, dtype, decimal, stored.bit_width // 8, chunks, read, unpacked)
 
     @property
     def width(self) -> int:
@@ -71,6 +93,21 @@ class _Column:
     def rows(self) -> int:
         return sum(chunk.rows for chunk in self.chunks)
 
+    def array(self, rows: int, validity: pa.Buffer | None, numbers: pa.Buffer) -> pa.Array:
+        """The decoded numbers in the type that is given out."""
+        if self.decimal is None:
+            return pa.Array.from_buffers(self.dtype, rows, [validity, numbers])
+        widened = pa.allocate_buffer(rows * 16)
+        words = np.frombuffer(numbers, np.int32 if self.width == 4 else np.int64, rows)
+        widen_to_decimals(words, np.frombuffer(widened, np.int64))
+        return pa.Array.from_buffers(self.decimal, rows, [validity, widened])
+
+
+def _is_decimal_of_same_scale(leaf: LeafColumn, column: ColumnSource) -> bool:
+    """Whether the stored integers are the unscaled numbers that the query wants."""
+    is_decimal = column.reading is Reading.DECIMAL and leaf.logical_type == "DECIMAL"
+    return is_decimal and leaf.scale == column.dtype.scale
+
 
 def _type_to_read(stored: pa.DataType, wanted: pa.DataType, is_coded: bool) -> pa.DataType:
     if pa.types.is_temporal(wanted):
@@ -79,41 +116,56 @@ def _type_to_read(stored: pa.DataType, wanted: pa.DataType, is_coded: bool) -> p
     return wanted if is_coded and both_whole else stored
 
 
-def _decoded(source: pa.NativeFile, columns: list[_Column]) -> dict[str, pa.Array]:
+def _decoded(source: pa.NativeFile, columns: list[_Column], rows: Rows | None) -> dict[str, pa.Array]:
     chunks = [chunk for column in columns for chunk in column.chunks]
-    buffers = [pa.allocate_buffer(column.rows * column.width + SLACK) for column in columns]
-    valid = np.empty(sum(column.rows for column in columns), np.uint8)
+    chosen = None if rows is None else _Chosen.of(rows, columns[0].chunks)
+    count = columns[0].rows if rows is None else len(rows)
+    buffers = [pa.allocate_buffer(count * column.width + SLACK) for column in columns]
+    valid = np.empty(len(columns) * count, np.uint8)
     missing = np.empty(len(chunks), np.int64)
     scratch = [
         pa.allocate_buffer(max(sizes) + SLACK) for sizes in zip(*(chunk.buffer_sizes for chunk in chunks), strict=True)
     ]
-    decode_numbers(
-        descriptor_of(source),
-        _table(columns, buffers),
-        np.concatenate([chunk.pages for chunk in chunks]),
-        np.array([buffer.address for buffer in scratch]),
-        valid,
-        missing,
-    )
+    addresses = np.array([buffer.address for buffer in scratch])
+    pages = np.concatenate([chunk.pages for chunk in chunks])
+    table = _table(columns, buffers, chosen)
+    if chosen is None:
+        decode_numbers(descriptor_of(source), table, pages, addresses, valid, missing)
+    else:
+        decode_chosen_numbers(descriptor_of(source), table, pages, addresses, chosen.rows, valid, missing)
     arrays = {}
-    first = first_chunk = 0
-    for column, buffer in zip(columns, buffers, strict=True):
-        counts = missing[first_chunk : first_chunk + len(column.chunks)]
+    for number, (column, buffer) in enumerate(zip(columns, buffers, strict=True)):
+        counts = missing[number * len(column.chunks) : (number + 1) * len(column.chunks)]
         if (counts != BROKEN).all():
-            validity = bits_of(valid[first : first + column.rows]) if counts.any() else None
-            arrays[column.name] = pa.Array.from_buffers(column.dtype, column.rows, [validity, buffer])
-        first += column.rows
-        first_chunk += len(column.chunks)
+            validity = bits_of(valid[number * count : (number + 1) * count]) if counts.any() else None
+            arrays[column.name] = column.array(count, validity, buffer)
     return arrays
 
 
-def _table(columns: list[_Column], buffers: list[pa.Buffer]) -> npt.NDArray[np.int64]:
-    """The chunks as `decode_numbers` wants them."""
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Rows within their chunks, which are the same for all columns; the first of each chunk, and how many."""
+
+    rows: Rows
+    firsts: list[int]
+    counts: list[int]
+
+    @classmethod
+    def of(cls, rows: Rows, chunks: list[StoredChunk]) -> _Chosen:
+        ends = np.cumsum([chunk.rows for chunk in chunks])
+        cuts = [0, *np.searchsorted(rows, ends).tolist()]
+        counts = np.diff(cuts)
+        starts = ends - [chunk.rows for chunk in chunks]
+        return cls(rows - np.repeat(starts, counts), cuts[:-1], counts.tolist())
+
+
+def _table(columns: list[_Column], buffers: list[pa.Buffer], chosen: _Chosen | None) -> Rows:
+    """The chunks as `decode_numbers` wants them, and `decode_chosen_numbers`."""
     table = []
     first_page = first_row = 0
     for column, buffer in zip(columns, buffers, strict=True):
         out = buffer.address
-        for chunk, data, unpacked in zip(column.chunks, column.read, column.unpacked, strict=True):
+        for number, (chunk, data, unpacked) in enumerate(zip(column.chunks, column.read, column.unpacked, strict=True)):
             table.append(
                 (
                     first_page,
@@ -125,9 +177,12 @@ def _table(columns: list[_Column], buffers: list[pa.Buffer]) -> npt.NDArray[np.i
                     column.width,
                     out,
                     first_row,
+                    0 if chosen is None else chosen.firsts[number],
+                    0 if chosen is None else chosen.counts[number],
                 )
             )
             first_page += len(chunk.pages)
-            first_row += chunk.rows
-            out += chunk.rows * column.width
+            rows = chunk.rows if chosen is None else chosen.counts[number]
+            first_row += rows
+            out += rows * column.width
     return np.array(table, np.int64)

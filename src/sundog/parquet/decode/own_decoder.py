@@ -2,8 +2,9 @@
 
 | asked for | taken here | otherwise |
 |---|---|---|
-| columns of numbers of whole row groups | `number_pages.py` | Arrow decodes the column |
+| columns of numbers, of whole row groups or of some rows | `number_pages.py` | Arrow decodes the column |
 | a string column of a row group, as it is stored | `text_pages.py` | Arrow decodes the column |
+| some rows of a string column with a dictionary | `text_pages.py` | as all rows of it |
 | a few rows of a column chunk | `pages.py`: the pages are chosen here, and decoded by Arrow | Arrow decodes the chunk |
 
 Switched off, nothing is taken: no page header is read here, and no kernel sees a page.
@@ -20,7 +21,7 @@ import pyarrow as pa
 from sundog.parquet.decode.number_pages import read_numbers
 from sundog.parquet.decode.page_map import PageMap
 from sundog.parquet.decode.pages import PageReader
-from sundog.parquet.decode.text_pages import read_text
+from sundog.parquet.decode.text_pages import read_chosen_text, read_text
 from sundog.parquet.meta.file_schema import ColumnSource
 from sundog.parquet.meta.footer import Footer
 
@@ -34,15 +35,23 @@ class OwnDecoder:
         self._switched_on = switched_on
         self._pages = PageReader(source, footer)
 
-    def numbers(self, row_groups: Sequence[int], columns: list[ColumnSource]) -> dict[str, pa.Array]:
+    def numbers(
+        self, row_groups: Sequence[int], columns: list[ColumnSource], rows: npt.NDArray[np.int64] | None = None
+    ) -> dict[str, pa.Array]:
         """Those of the columns that are taken, each in the query's type or in the one that it is stored in."""
-        return read_numbers(self._source, self._footer, row_groups, columns) if self._switched_on else {}
+        return read_numbers(self._source, self._footer, row_groups, columns, rows) if self._switched_on else {}
 
     def text(self, row_group: int, column: ColumnSource) -> pa.Array | None:
         """A string column as string_view, or as a dictionary of such."""
         if not self._switched_on:
             return None
         return read_text(self._source, self._footer, row_group, column.leaf, column.dtype)
+
+    def chosen_text(self, row_group: int, column: ColumnSource, rows: npt.NDArray[np.int64]) -> pa.Array | None:
+        """A few rows of a string column, as a dictionary of string_view."""
+        if not self._switched_on:
+            return None
+        return read_chosen_text(self._source, self._footer, row_group, column.leaf, column.dtype, rows)
 
     def page_map(self, row_group: int, leaf: int) -> PageMap | None:
         """Where the pages of a chunk of a local file are."""

@@ -3,7 +3,7 @@
 The reader obeys: which row groups, which columns and in which order is decided elsewhere (`access_plan.py`,
 `row_group_pruner.py`). It is used by one thread; opening another one on a known footer costs 0.05 ms.
 
-Arrow decodes a row group's columns whole, so the only way to read less of it is to name fewer columns. Columns are
+Arrow decodes a row group's columns whole, so the only way to have it read less is to name fewer columns. Columns are
 named by leaf index, not by name: a name with a dot in it is ambiguous to Arrow, and looking names up took a third of
 the time of reading one column of 100,000 rows.
 """
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,6 +29,8 @@ from sundog.parquet.meta.file_schema import ColumnSource, converted, to_query_ty
 from sundog.parquet.meta.footer import read_footer, stamp_of
 from sundog.parquet.problems import FileProblem, ProblemKind, TooLargeForOneArray
 from sundog.parquet.reading import DataFile, ReadSpec
+
+Rows = npt.NDArray[np.int64]
 
 PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
 _SMALL_PIECE_ROWS = 65_536
@@ -100,13 +104,30 @@ class FileReader:
             found |= self._decode(row_groups, others, as_stored)
         return self._with_constants(found, names, rows)
 
+    def read_rows(self, row_groups: Sequence[int], names: Sequence[str], rows: Rows) -> dict[str, pa.Array]:
+        """Those of the columns that can be decoded for a few rows only; strings come as they are stored.
+
+        The rows are given by ascending numbers, counted from the first of the row groups. A column of which any value
+        may be refused is not among them.
+        """
+        total = sum(int(self.layout.footer.row_counts[group]) for group in row_groups)
+        stored = [source for source in self.layout.stored(names) if not source.may_be_refused]
+        found = self._numbers(row_groups, stored, rows)
+        if len(row_groups) == 1:
+            texts = {s.name: self.own.chosen_text(row_groups[0], s, rows) for s in stored if self.layout.is_text(s)}
+            found |= {name: array for name, array in texts.items() if array is not None}
+        self.count(row_groups, list(found), len(rows) / max(total, 1))
+        return found
+
     def _with_constants(self, found: dict[str, pa.Array], names: Sequence[str], rows: int) -> list[pa.Array]:
         """All columns in the order of `names`: what was read, and what the file does not hold."""
         return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
 
-    def _numbers(self, row_groups: Sequence[int], stored: list[ColumnSource]) -> dict[str, pa.Array]:
+    def _numbers(
+        self, row_groups: Sequence[int], stored: list[ColumnSource], rows: Rows | None = None
+    ) -> dict[str, pa.Array]:
         """The columns of numbers, as far as their pages are of the usual kind."""
-        arrays = self.own.numbers(row_groups, stored)
+        arrays = self.own.numbers(row_groups, stored, rows)
         return {
             source.name: converted(arrays[source.name], source, self.layout.file.path)
             for source in stored
@@ -191,12 +212,12 @@ class FileReader:
             for source in stored
         }
 
-    def count(self, row_groups: Sequence[int], names: Sequence[str]) -> None:
-        """Add the columns' bytes to the metrics."""
+    def count(self, row_groups: Sequence[int], names: Sequence[str], share: float = 1.0) -> None:
+        """Add the columns' bytes to the metrics, of which a share of the rows is decoded."""
         for group in row_groups:
             compressed, uncompressed = self.layout.column_bytes(names, group)
             self.metrics.add("bytes_scanned", compressed)
-            self.metrics.add("bytes_decoded", uncompressed)
+            self.metrics.add("bytes_decoded", int(uncompressed * share))
 
 
 def check_decoded(table: pa.Table, rows: int, path: str) -> None:

@@ -15,14 +15,25 @@ dictionaries: 0.16 and 0.09 s; 6 million short strings, half of them in a dictio
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.kernels.pages.open_pages import PACKED, ROWS, UNPACKED
 from sundog.kernels.pages.parquet_values import BROKEN
 from sundog.kernels.pages.snappy import SLACK
-from sundog.kernels.pages.text_chunks import decode_text
-from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual, bits_of, decompressed, descriptor_of, stored_chunk
+from sundog.kernels.pages.text_chunks import decode_chosen_codes, decode_text
+from sundog.parquet.decode.chunk_pages import (
+    CODECS_OF_KERNELS,
+    StoredChunk,
+    Unusual,
+    bits_of,
+    decompressed,
+    descriptor_of,
+    stored_chunk,
+)
 from sundog.parquet.meta.footer import Footer
+
+Rows = npt.NDArray[np.int64]
 
 _BYTES_OF_A_LENGTH = 4
 _LARGEST_BLOCK = (1 << 31) - 1  # bytes that a view can point into
@@ -69,6 +80,59 @@ def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa
     if not chunk.is_coded:
         return pa.Array.from_buffers(view, chunk.rows, [validity, rows, *blocks])
     codes = pa.Array.from_buffers(pa.int32(), chunk.rows, [validity, rows])
+    return _dictionary(codes, entries, view, blocks)
+
+
+def read_chosen_text(
+    source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, dtype: pa.DataType, rows: Rows
+) -> pa.Array | None:
+    """A few rows, by ascending numbers, of a column whose strings are all in a dictionary; None of any other column."""
+    if footer.leaf(leaf).physical_type != "BYTE_ARRAY":
+        return None
+    view = pa.string_view() if pa.types.is_string(dtype) else pa.binary_view()
+    try:
+        return _chosen(source, stored_chunk(footer, row_group, leaf), view, rows)
+    except (Unusual, pa.ArrowException, OSError):
+        return None
+
+
+def _chosen(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType, rows: Rows) -> pa.Array | None:
+    if chunk.codec not in CODECS_OF_KERNELS:
+        return None
+    are_pages_known = chunk.is_readable_by_kernels(source)
+    data = None if are_pages_known and (chunk.is_all_compressed or not chunk.is_coded) else chunk.read(source)
+    if not chunk.is_coded:
+        return None
+    stored_size, unpacked_size, _ = chunk.buffer_sizes
+    page_buffer, unpacked = pa.allocate_buffer(stored_size + SLACK), pa.allocate_buffer(unpacked_size + SLACK)
+    dictionary = pa.allocate_buffer(int(chunk.pages[0, UNPACKED]) + SLACK)
+    blocks = [dictionary] if data is None else [dictionary, data]
+    if max(block.size for block in blocks) > _LARGEST_BLOCK:
+        return None
+    entries = np.empty((_entry_count(chunk), 2), np.int64)
+    codes, valid = np.empty(len(rows), np.uint32), np.empty(len(rows), np.uint8)
+    missing = decode_chosen_codes(
+        descriptor_of(source),
+        0 if data is None else data.address,
+        chunk.start,
+        chunk.pages,
+        chunk.codec == "SNAPPY",
+        np.array([page_buffer.address, unpacked.address]),
+        dictionary.address,
+        rows,
+        valid,
+        entries,
+        codes,
+    )
+    if missing == BROKEN:
+        raise Unusual
+    validity = bits_of(valid) if missing else None
+    numbers = pa.Array.from_buffers(pa.int32(), len(rows), [validity, pa.py_buffer(codes)])
+    return _dictionary(numbers, entries, view, blocks)
+
+
+def _dictionary(codes: pa.Array, entries: Rows, view: pa.DataType, blocks: list[pa.Buffer]) -> pa.Array:
+    """Strings by the numbers of their entries, which are views into the blocks."""
     values = pa.Array.from_buffers(view, len(entries), [None, pa.py_buffer(entries), *blocks])
     return pa.DictionaryArray.from_arrays(codes, values, safe=False)  # the kernel has looked that they fit
 

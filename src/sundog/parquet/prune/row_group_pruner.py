@@ -19,7 +19,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sundog.expr.dynamic_filters.threshold import LiveThreshold, Place, Threshold, place_of
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, OrderPlace, Threshold, order_place
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import Rank
 from sundog.metrics import Metrics
@@ -40,14 +40,14 @@ class Candidate:
     row_group: int
     rows: int
     all_rows_match: bool
-    best: Place | None
+    best: OrderPlace | None
     must_read: bool
 
     @property
     def position(self) -> tuple[int, int]:
         return (self.file, self.row_group)
 
-    def sort_key(self) -> tuple[int, Place, tuple[int, int]]:
+    def sort_key(self) -> tuple[int, OrderPlace, tuple[int, int]]:
         """Best bound first; what is not known last, when the threshold is as tight as it gets."""
         return (1, (), self.position) if self.best is None else (0, self.best, self.position)
 
@@ -74,12 +74,12 @@ class RowGroupPruner:
             return False
 
 
-def best_place(bounds: Bounds, slot: int, key: SortKey) -> Place | None:
+def best_place(bounds: Bounds, slot: int, key: SortKey) -> OrderPlace | None:
     """The best place that a leading key of the row group can have; None where statistics do not say."""
     if bounds.nulls[slot] and (key.nulls_first or not bounds.values[slot]):
-        return place_of(None, key)
+        return order_place(None, key)
     edge = bounds.high[slot] if key.descending else bounds.low[slot]
-    return None if edge is None else place_of(edge, key)
+    return None if edge is None else order_place(edge, key)
 
 
 def sure_rows(bounds: Bounds, slot: int, rows: int, key: SortKey) -> Iterator[tuple[Rank | None, int]]:
@@ -110,7 +110,7 @@ def initial_threshold(sure: list[tuple[Rank | None, int]], order: tuple[SortKey,
     """
     key = order[0]
     total = 0
-    for rank, count in sorted(sure, key=lambda entry: place_of(entry[0], key)):
+    for rank, count in sorted(sure, key=lambda entry: order_place(entry[0], key)):
         total += count
         if total >= k:
             return Threshold(key, len(order) == 1, True, rank)

@@ -1,0 +1,136 @@
+"""A few rows of column chunks of numbers: pages that hold none of them are not even read, and of the others only the
+chosen rows are decoded.
+
+As `number_chunks.py` otherwise, with the same chunks and buffers. A join's filter or a WHERE that leaves one row in a
+hundred leaves some in every page, mostly; a page is then decompressed, and a hundredth of it decoded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sundog.kernels.compile import kernel
+from sundog.kernels.pages.number_chunks import (
+    ADDRESS,
+    DECOMPRESSED,
+    FIRST_PAGE,
+    FIRST_ROW,
+    OFFSET,
+    OUT,
+    PAGES,
+    STORED_WIDTH,
+    WIDTH,
+    entries_of,
+)
+from sundog.kernels.pages.open_pages import ROWS, UNPACKED_AT, fetch_page, open_page
+from sundog.kernels.pages.parquet_values import (
+    BROKEN,
+    IS_CODED,
+    PAGE_FIELDS,
+    VALUES,
+    VALUES_END,
+    load_up_to,
+    pick_codes,
+)
+from sundog.kernels.pointers import load_u64, store_u64
+
+# Two more fields of a chunk: where its rows begin in `chosen`, and how many there are.
+FIRST_CHOSEN, CHOSEN = 9, 10
+NULL_PLACE = -1
+
+
+@kernel
+def decode_chosen_numbers(
+    file: int, chunks: Any, stored: Any, buffers: Any, chosen: Any, valid: Any, missing: Any
+) -> None:
+    """Decode the chosen rows of all chunks; `missing` tells how many of each have no value, or `BROKEN`.
+
+    `chosen` are ascending numbers of rows within their chunk. Numbers and `valid` have a place for each of them.
+    """
+    for number in range(chunks.shape[0]):
+        chunk = chunks[number]
+        pages = stored[chunk[FIRST_PAGE] : chunk[FIRST_PAGE] + chunk[PAGES]]
+        rows = chosen[chunk[FIRST_CHOSEN] : chunk[FIRST_CHOSEN] + chunk[CHOSEN]]
+        own_valid = valid[chunk[FIRST_ROW] : chunk[FIRST_ROW] + chunk[CHOSEN]]
+        missing[number] = _decode(file, chunk, pages, buffers, rows, own_valid) if rows.size else 0
+
+
+@kernel
+def _decode(file: int, chunk: Any, pages: Any, buffers: Any, chosen: Any, valid: Any) -> Any:
+    opened = np.empty(PAGE_FIELDS, np.int64)
+    missing: Any = 0
+    page_first: Any = 0
+    done: Any = 0
+    for number in range(pages.shape[0]):
+        page = pages[number]
+        rows: Any = page[ROWS] if number > 0 else 0
+        end: Any = done
+        while end < chosen.size and chosen[end] < page_first + rows:
+            end += 1
+        if number > 0 and end == done:
+            page_first += rows
+            continue
+        start = fetch_page(file, chunk[ADDRESS], chunk[OFFSET], page, buffers[0])
+        if start == BROKEN:
+            return BROKEN
+        unpacked = chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else buffers[1]
+        present = np.empty(rows, np.uint8)
+        found = open_page(page, start, chunk[DECOMPRESSED] == 0, unpacked, opened, present)
+        if found == BROKEN:
+            return BROKEN
+        if number == 0:
+            if entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], buffers[2]) == BROKEN:
+                return BROKEN
+            continue
+        places = np.empty(end - done, np.int64)
+        missing += places_of(chosen[done:end], page_first, present, found, places, valid[done:end])
+        to = chunk[OUT] + done * chunk[WIDTH]
+        if _pick(opened, rows - found, places, buffers[2], pages[0, ROWS], chunk[WIDTH], to) == BROKEN:
+            return BROKEN
+        page_first += rows
+        done = end
+    return missing
+
+
+@kernel
+def places_of(chosen: Any, page_first: int, present: Any, page_missing: int, places: Any, valid: Any) -> Any:
+    """Which of a page's values each chosen row has, or `NULL_PLACE`; how many have none. NULLs are not stored."""
+    missing: Any = 0
+    value: Any = 0
+    row: Any = 0
+    for at in range(chosen.size):
+        wanted = chosen[at] - page_first
+        if page_missing == 0:
+            places[at] = wanted
+            valid[at] = 1
+            continue
+        while row < wanted:
+            value += np.int64(present[row])
+            row += 1
+        valid[at] = present[wanted]
+        places[at] = value if present[wanted] else NULL_PLACE
+        missing += 1 - np.int64(present[wanted])
+    return missing
+
+
+@kernel
+def _pick(page: Any, values: int, places: Any, entries: int, entry_count: int, width: int, out: int) -> int:
+    """The numbers at the given places of a page's values, 0 for NULL; 0 if all is there."""
+    if page[IS_CODED]:
+        codes = np.empty(places.size, np.uint32)
+        if pick_codes(page[VALUES], page[VALUES_END], entry_count, places, codes) == BROKEN:
+            return BROKEN
+        for at in range(places.size):
+            code: Any = np.int64(codes[at])
+            store_u64(out + at * width, np.uint64(0) if places[at] == NULL_PLACE else load_u64(entries + code * width))
+        return 0
+    if page[VALUES] + values * width > page[VALUES_END]:
+        return BROKEN
+    for at in range(places.size):
+        number = np.uint64(0)
+        if places[at] != NULL_PLACE:
+            number = load_up_to(page[VALUES] + places[at] * width, page[VALUES_END])
+        store_u64(out + at * width, number)
+    return 0

@@ -1,0 +1,137 @@
+"""What the rows of a scan are tested by: the conjuncts of its WHERE, and the keys of joins above it.
+
+Each test reads columns of its own, and the next ones are decoded for the rows that are left only (`narrowing.py`). So
+the order is what costs: a test that drops nine rows in ten, on a column of numbers, before one on strings. A task
+orders its tests by what they dropped so far. A filter by keys that drops too little to pay for itself is no longer
+tested: what it would have dropped, the join drops.
+
+A WHERE that can raise an error is tested first, as one, for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.columns.key_sets import may_have_partner
+from sundog.columns.stored_text import StoredPredicate
+from sundog.expr.buffers import Bools
+from sundog.expr.dynamic_filters.key_set import KeyFilter, KeySet
+from sundog.expr.nodes import Expr
+from sundog.expr.raising import can_raise
+from sundog.operators.costs import ScanCosts
+from sundog.types import is_text
+
+_UNKNOWN_SHARE = 0.5
+
+
+class RowTest(Protocol):
+    """One test and what it did so far in this task."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def as_stored(self) -> frozenset[str]:
+        """The columns whose strings may come in any form."""
+        ...
+
+    @property
+    def is_of_join(self) -> bool: ...
+
+    @property
+    def pays(self) -> bool: ...
+
+    @property
+    def share(self) -> float:
+        """Of the tested rows, those that passed."""
+        ...
+
+    def passing(self, batch: pa.RecordBatch) -> Bools:
+        """The rows that pass, by a batch of `columns`."""
+        ...
+
+
+class _Counted:
+    """Counts what passes. `expected` is the share of rows that will, as long as none was tested."""
+
+    def __init__(self, expected: float = _UNKNOWN_SHARE) -> None:
+        self.tested = 0
+        self.passed = 0
+        self._expected = expected
+
+    @property
+    def share(self) -> float:
+        return self.passed / self.tested if self.tested else self._expected
+
+    def count(self, mask: Bools) -> Bools:
+        self.tested += len(mask)
+        self.passed += int(np.count_nonzero(mask))
+        return mask
+
+
+class PredicateTest(_Counted):
+    """A conjunct of the WHERE, or several."""
+
+    is_of_join = False
+    pays = True
+
+    def __init__(self, predicate: StoredPredicate) -> None:
+        super().__init__()
+        self._predicate = predicate
+        self.columns = predicate.columns
+        self.as_stored = predicate.as_stored
+
+    def passing(self, batch: pa.RecordBatch) -> Bools:
+        return self.count(self._predicate.mask(batch))
+
+
+class KeyFilterTest(_Counted):
+    """The keys of a join above the scan."""
+
+    is_of_join = True
+
+    def __init__(self, column: str, keys: KeySet, costs: ScanCosts) -> None:
+        super().__init__(min(_UNKNOWN_SHARE, keys.density))
+        self._keys = keys
+        self._costs = costs
+        self.columns = (column,)
+        self.as_stored = frozenset([column])
+
+    @property
+    def pays(self) -> bool:
+        return self.tested < self._costs.key_filter_probe_rows or self.share <= self._costs.max_key_filter_share
+
+    def passing(self, batch: pa.RecordBatch) -> Bools:
+        return self.count(may_have_partner(self._keys, batch.column(0)))
+
+
+class RowTests:
+    """The tests of one task. Not shared between threads."""
+
+    def __init__(
+        self, predicate: Expr | None, filters: Sequence[KeyFilter], schema: pa.Schema, costs: ScanCosts
+    ) -> None:
+        """`schema` has the columns of all tests."""
+        self._predicate_raises = predicate is not None and can_raise(predicate)
+        steps = [] if predicate is None else StoredPredicate.of(predicate).steps
+        self._of_predicate = [PredicateTest(step) for step in steps]
+        self._of_joins = [KeyFilterTest(each.column, each.keys, costs) for each in filters if each.keys is not None]
+        self._texts = frozenset(field.name for field in schema if is_text(field.type))
+        self._costs = costs
+
+    def of_run(self, all_match: bool) -> list[RowTest]:
+        """The tests to make now, in their order. `all_match`: statistics prove the WHERE for all rows."""
+        first: list[RowTest] = [] if all_match else [*self._of_predicate]
+        joins = [test for test in self._of_joins if test.pays]
+        if self._predicate_raises:
+            return first + sorted(joins, key=self._rank)
+        return sorted([*first, *joins], key=self._rank)
+
+    def _rank(self, test: RowTest) -> float:
+        """Cost of a test over the share of the rows that it drops, the least first."""
+        cost = self._costs.string_test_factor if self._texts.intersection(test.columns) else 1.0
+        return cost / max(1 - test.share, 1e-9)
