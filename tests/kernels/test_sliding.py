@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sundog.kernels.windows.moments import ordered_comoments, ordered_moments, s
 from sundog.kernels.windows.sliding import (
     checked_sums,
     compensated_sums,
+    divide_by_counts,
     frame_magnitudes,
     frame_totals,
     ordered_cost,
@@ -22,6 +25,7 @@ from sundog.kernels.windows.sliding import (
     sliding_bits,
     sliding_max,
     sliding_min,
+    survey_doubles,
 )
 from tests.kernels.frame_cases import frames
 
@@ -207,3 +211,23 @@ def test_variance_of_two_large_neighbours_is_exact():
     starts, stops = np.zeros(2, np.int32), np.array([1, 2], np.int32)
     sliding_moments(np.ones(2), values, np.zeros(2), starts, stops, *result)
     assert result[2].tolist() == [0.0, 2.0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(width=64), max_size=30))
+def test_survey_of_doubles(values):
+    """NaN, infinities and zeros of both signs count for nothing."""
+    there = [value for value in values if math.isfinite(value) and value != 0]
+    magnitude, largest, smallest, falls, rises = survey_doubles(np.array(values, np.float64))
+    sizes = [abs(value) for value in there]
+    assert magnitude == reduce(add, sizes, 0.0)
+    assert largest == max(sizes, default=0.0)
+    assert smallest == min(sizes, default=math.inf)
+    assert falls == any(value < 0 for value in there)
+    assert rises == any(value > 0 for value in there)
+
+
+def test_sums_are_divided_by_what_counts():
+    sums = np.array([6.0, 6.0, 6.0, np.inf, -0.0])
+    divide_by_counts(sums, np.array([0, 1, 4, 2, 3]))
+    assert repr(sums.tolist()) == "[6.0, 6.0, 1.5, inf, -0.0]"

@@ -87,6 +87,7 @@ class Function:
     tried_as: str | None = None  # the function that Catalyst's evaluation mode TRY means
     order: Order = Order.IGNORED
     reach: Reach = Reach.FRAME
+    counts_keys: bool = False  # as a window function, needs the number of distinct order keys before the row
     constant: int | None = None  # the argument that is a constant number: of rows, or of tiles
     adds_doubles: Callable[[pa.DataType], bool] | None = None  # for which argument types the order of addition shows
     ignores_duplicates: bool = False  # DISTINCT makes no difference

@@ -21,10 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, both_valid, validity_of
+from sundog.expr.buffers import Bools, array_from, both_valid, validity_of, values_of
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Literal
+from sundog.kernels.windows.picks import gather_found
 from sundog.kernels.windows.sliding import frame_totals, frame_widths, frames_with_rows, running_totals
+from sundog.types import is_plain
 
 Positions = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -174,6 +176,11 @@ def taken(values: pa.Array, places: Longs, found: Bools) -> pa.Array:
     """The values at the places, NULL where nothing was found."""
     if not len(values):
         return pa.nulls(len(places), values.type)
+    if is_plain(values.type) and not values.null_count:
+        numbers = values_of(values)
+        result = np.empty(len(places), numbers.dtype)
+        gather_found(numbers, places, found, result)
+        return array_from(result, found, values.type)
     if bool(found.all()):
         return values.take(pa.array(places))
     return values.take(pa.array(np.where(found, places, 0), mask=~found))

@@ -26,6 +26,7 @@ from sundog.functions.framed import Elements, FrameFunction, Inputs, Positions, 
 from sundog.functions.grouped import FLAG, Groups, counted, mask_of
 from sundog.functions.winning_rows import Rows, WinningRow, extreme_places, extreme_rows
 from sundog.kernels.groups.by_group import first_row_by_group, last_row_by_group
+from sundog.kernels.windows.picks import nth_places
 
 
 class GroupedPick(WinningRow):
@@ -141,16 +142,15 @@ class FramedPick(FrameFunction):
         return Elements(inputs.count, (inputs.args[0], kept))
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
-        first, last = starts.astype(np.int64), stops.astype(np.int64)
         candidates = self._candidates(elements)
         if candidates is not None:
-            before = np.concatenate([[0], np.cumsum(candidates)])
-            first, last = before[first], before[last]
-        place = last - 1 if self._last else first + self._number - 1
-        found = (place >= first) & (place < last)
+            before = np.concatenate([[0], np.cumsum(candidates)]).astype(np.int32)
+            starts, stops = before[starts], before[stops]
+        places, found = np.empty(len(starts), np.int64), np.empty(len(starts), np.bool_)
+        nth_places(starts, stops, 0 if self._last else self._number, places, found)
         if candidates is not None:
-            place = np.append(np.flatnonzero(candidates), 0)[np.where(found, place, -1)]
-        return taken(elements.arrays[0], place, found)
+            places = np.append(np.flatnonzero(candidates), 0)[np.where(found, places, -1)]
+        return taken(elements.arrays[0], places, found)
 
     def essence(self, elements: Elements) -> Elements:
         candidates = self._candidates(elements)

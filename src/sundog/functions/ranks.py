@@ -28,40 +28,42 @@ class Standing:
     rows: int | None = None
 
 
-# The call, the starts of its segments and of the groups of peers in them, and where the range stands -> a value per
-# row.
-RankFunction = Callable[[WindowCall, Positions, Positions, Standing], pa.Array]
+Peers = Callable[[], Positions]
+"""Gives the starts of the groups of peers. Only some functions ask: finding them takes a pass over the order keys."""
+
+# The call, the starts of its segments, the groups of peers in them, and where the range stands -> a value per row.
+RankFunction = Callable[[WindowCall, Positions, Peers, Standing], pa.Array]
 
 
-def _row_number(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+def _row_number(call: WindowCall, segments: Positions, peers: Peers, standing: Standing) -> pa.Array:
     return array_from(_numbers(segments, standing), None, call.dtype)
 
 
-def _rank(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
-    return array_from(_ranks(segments, groups, standing), None, call.dtype)
+def _rank(call: WindowCall, segments: Positions, peers: Peers, standing: Standing) -> pa.Array:
+    return array_from(_ranks(segments, peers, standing), None, call.dtype)
 
 
-def _dense_rank(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+def _dense_rank(call: WindowCall, segments: Positions, peers: Peers, standing: Standing) -> pa.Array:
     result = _empty(segments)
-    dense_ranks(segments, groups, standing.groups_before, result)
+    dense_ranks(segments, peers(), standing.groups_before, result)
     return array_from(result, None, call.dtype)
 
 
-def _ntile(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+def _ntile(call: WindowCall, segments: Positions, peers: Peers, standing: Standing) -> pa.Array:
     result = _empty(segments)
     tiles(_numbers(segments, standing), _sizes(segments, standing), constant_argument(call, 0), result)
     return array_from(result, None, call.dtype)
 
 
-def _percent_rank(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
-    result = _ranks(segments, groups, standing)
+def _percent_rank(call: WindowCall, segments: Positions, peers: Peers, standing: Standing) -> pa.Array:
+    result = _ranks(segments, peers, standing)
     others = _sizes(segments, standing) - 1
     return array_from(np.where(others > 0, (result - 1) / np.maximum(others, 1), 0.0), None, call.dtype)
 
 
-def _cume_dist(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+def _cume_dist(call: WindowCall, segments: Positions, peers: Peers, standing: Standing) -> pa.Array:
     result = _empty(segments)
-    rows_up_to_peers(segments, groups, standing.rows_before, result)
+    rows_up_to_peers(segments, peers(), standing.rows_before, result)
     return array_from(result / _sizes(segments, standing), None, call.dtype)
 
 
@@ -75,9 +77,9 @@ def _numbers(segments: Positions, standing: Standing) -> Longs:
     return result
 
 
-def _ranks(segments: Positions, groups: Positions, standing: Standing) -> Longs:
+def _ranks(segments: Positions, peers: Peers, standing: Standing) -> Longs:
     result = _empty(segments)
-    ranks(segments, groups, standing.rows_before, result)
+    ranks(segments, peers(), standing.rows_before, result)
     return result
 
 
@@ -98,6 +100,7 @@ def _of_place(
     *,
     order: Order = Order.IGNORED,
     constant: int | None = None,
+    counts_keys: bool = False,
 ) -> Function:
     return Function(
         name=name,
@@ -109,13 +112,14 @@ def _of_place(
         order=order,
         reach=reach,
         constant=constant,
+        counts_keys=counts_keys,
     )
 
 
 FUNCTIONS = (
     _of_place("row_number", "RowNumber", pa.int32(), _row_number, Reach.BEFORE, order=Order.DECIDES),
     _of_place("rank", "Rank", pa.int32(), _rank, Reach.BEFORE),
-    _of_place("dense_rank", "DenseRank", pa.int32(), _dense_rank, Reach.BEFORE),
+    _of_place("dense_rank", "DenseRank", pa.int32(), _dense_rank, Reach.BEFORE, counts_keys=True),
     _of_place("ntile", "NTile", pa.int32(), _ntile, Reach.ALL, order=Order.DECIDES, constant=0),
     _of_place("percent_rank", "PercentRank", pa.float64(), _percent_rank, Reach.ALL),
     _of_place("cume_dist", "CumeDist", pa.float64(), _cume_dist, Reach.ALL),

@@ -12,6 +12,7 @@ from sundog.expr.buffers import Bools, validity_of
 from sundog.expr.calls import WindowCall
 from sundog.functions.declaration import Function, Nulls, Order, Reach, same_or_untyped
 from sundog.functions.framed import Elements, FrameFunction, Inputs, Longs, Positions, constant_argument, taken
+from sundog.kernels.windows.picks import places_away
 
 _NUMBER = 1  # the argument that says how many rows away; the third is what is given where there is no such row
 
@@ -44,12 +45,12 @@ class Shift(FrameFunction):
     ) -> tuple[pa.Array, Bools]:
         """The value for each of `rows`, which lie in segments from `starts` to `stops`; and whether there is one."""
         values = elements.arrays[0]
-        first, last = starts.astype(np.int64), stops.astype(np.int64)
         valid = validity_of(values) if self.call.ignore_nulls and self.distance != 0 else None
         if valid is None:
-            place = rows + self.distance
-            found = (place >= first) & (place < last)
-            return taken(values, place, found), found
+            places, there = np.empty(len(rows), np.int64), np.empty(len(rows), np.bool_)
+            places_away(rows, self.distance, starts, stops, places, there)
+            return taken(values, places, there), there
+        first, last = starts.astype(np.int64), stops.astype(np.int64)
         before = np.concatenate([[0], np.cumsum(valid)])
         place = before[rows] + self.distance if self.distance < 0 else before[rows + 1] + self.distance - 1
         found = (place >= before[first]) & (place < before[last])

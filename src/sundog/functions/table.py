@@ -13,7 +13,7 @@ from sundog.functions import bits, counts, extremes, moments, picks, ranks, shif
 from sundog.functions.declaration import Function, Overflow
 from sundog.functions.framed import FrameFunction, Positions, constant_argument
 from sundog.functions.grouped import Accumulator
-from sundog.functions.ranks import Standing
+from sundog.functions.ranks import Peers, Standing
 from sundog.functions.sums import functions as sums
 from sundog.functions.sums.rules import sum_can_leave_its_type
 
@@ -58,12 +58,17 @@ def is_ranked(call: WindowCall) -> bool:
     return function_of(call).ranked is not None
 
 
-def rank_values(call: WindowCall, segments: Positions, groups: Positions, standing: Standing) -> pa.Array:
+def counts_keys(call: WindowCall) -> bool:
+    """Whether it needs the number of distinct order keys before a row."""
+    return function_of(call).counts_keys
+
+
+def rank_values(call: WindowCall, segments: Positions, peers: Peers, standing: Standing) -> pa.Array:
     """The value of such a function for every row of the segments."""
     ranked = function_of(call).ranked
     if ranked is None:
         raise InternalError(f"{call.function} is not a function of a row's place")
-    return ranked(call, segments, groups, standing)
+    return ranked(call, segments, peers, standing)
 
 
 def constant_of(call: WindowCall) -> int:

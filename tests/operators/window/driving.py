@@ -42,13 +42,13 @@ def run(parts: Sequence[Iterable[pa.RecordBatch]], metrics: Metrics, *operators:
 
 
 def exchange(parts: Partitions, move: Partitioner, metrics: Metrics, shuffle: np.random.Generator) -> Partitions:
-    """Batches reach a range in any order."""
+    """Batches reach a range in any order, unless it asks for that of the inputs."""
     received: Partitions = [[] for _ in range(move.partitions)]
     for number, batches in enumerate(parts):
         for target, batch in move.split(iter(batches), TaskContext(number, metrics)):
             assert batch.schema.equals(move.schema)
             received[target].append(batch)
-    for batches in received:
+    for batches in received if not move.ordered else []:
         shuffle.shuffle(batches)
     return received
 
@@ -63,22 +63,30 @@ def cut_up(table: pa.Table, inputs: int, random: np.random.Generator) -> Partiti
     return parts
 
 
-def drive(steps: WindowSteps, parts: Partitions, ranges: int, seed: int = 0, sample: KeySample | None = None) -> Drive:
+def drive(
+    steps: WindowSteps,
+    parts: Partitions,
+    ranges: int,
+    seed: int = 0,
+    sample: KeySample | None = None,
+    ordered: bool = False,
+) -> Drive:
+    """`ordered`: as on threads, where the exchange keeps the order of rows and they are not numbered."""
     shuffle = np.random.default_rng(seed)
     metrics = Metrics()
     if sample is None:
         sampled = run(parts, Metrics(), steps.sample())
         sample = KeySample.from_batches([batch for part in sampled for batch in part], steps.order_by)
-    move = steps.repartition(sample, ranges)
+    move = steps.repartition(sample, ranges, ordered)
     received = exchange(parts, move, metrics, shuffle)
     carries = []
     if steps.need.two_passes and move.partitions > 1:
         summaries = run(received, Metrics(), steps.sort(move), steps.summarize(move))
         told = carries_of(read_summaries([batch for part in summaries for batch in part]), steps.calls)
         if told is None:
-            return drive(steps, parts, 1, seed, sample)
+            return drive(steps, parts, 1, seed, sample, ordered)
         carries = told
-        for batches in received:
+        for batches in received if not move.ordered else []:
             shuffle.shuffle(batches)  # a second pass need not see the blocks in the order of the first
     results = run(received, metrics, steps.sort(move), steps.window(move, carries), steps.drop())
     check_row_accounting(metrics)

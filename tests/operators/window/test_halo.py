@@ -14,6 +14,7 @@ from sundog.errors import InternalError
 from sundog.expr.ordering import SortKey
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
+from sundog.operators.window.frames.range_columns import ROW
 from sundog.operators.window.ranges.halo import HALO, HaloDrop, check_row_accounting
 from sundog.operators.window.ranges.halo_reduction import HALO_ROWS
 from sundog.operators.window.steps import WindowSteps
@@ -29,6 +30,7 @@ from tests.operators.window.cases import (
     place_calls,
     range_frame,
     range_frames,
+    rows_frame,
     rows_frames,
     tables,
 )
@@ -63,8 +65,11 @@ def overflows_in_some_order(one, table):
 
 def compare(table, calls, order_by, ranges, seed, n_inputs=3, costs=DRIVER):
     steps = WindowSteps(table.schema, tuple(calls), (), tuple(order_by), costs)
-    driven = drive(steps, cut_up(table, n_inputs, np.random.default_rng(seed)), ranges, seed)
-    check_equal(driven.table, serial_window(table, calls, (), order_by), calls, in_order=steps.need.order_sensitive)
+    expected = serial_window(table, calls, (), order_by)
+    parts = cut_up(table, n_inputs, np.random.default_rng(seed))
+    for ordered in (True, False):
+        driven = drive(steps, parts, ranges, seed, ordered=ordered)
+        check_equal(driven.table, expected, calls, in_order=steps.need.order_sensitive)
     return driven
 
 
@@ -190,6 +195,20 @@ class TestSkew:
             for start, end in ((-0.2, 0.1), (-0.3, -0.1), (0.1, 0.3)):
                 calls = [call("sum", range_frame(start, end), column("n"), dtype=pa.int64())]
                 compare(table, calls, order, 7, 0)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_rows_are_numbered_only_where_the_exchange_may_mix_them_up(ordered):
+    table = TestSkew().table([3, 1, 2, 2, 1, 3] * 5)
+    calls = (call("row_number", rows_frame(None, 0), dtype=pa.int32()),)
+    steps = WindowSteps(table.schema, calls, (), TestSkew.order, DRIVER)
+    driven = drive(steps, cut_up(table, 3, np.random.default_rng(0)), 3, ordered=ordered)
+    assert driven.move.ordered == ordered
+    assert driven.move.number_rows == (not ordered)
+    assert driven.ranges == 3
+    extra = [] if ordered else [ROW]
+    assert driven.move.schema.names == [*table.schema.names, *extra]
+    assert driven.table.equals(serial_window(table, calls, (), TestSkew.order))
 
 
 def test_a_lost_row_is_an_error_not_an_answer():

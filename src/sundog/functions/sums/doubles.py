@@ -39,7 +39,14 @@ from sundog.functions.framed import (
 from sundog.functions.grouped import COUNT, Accumulator, Groups, NullState, as_floats, counted, grown, mask_of
 from sundog.functions.sums.integers import integer_sums
 from sundog.kernels.groups.by_group import sum_floats_by_group
-from sundog.kernels.windows.sliding import compensated_sums, ordered_cost, ordered_sums, widest_frame
+from sundog.kernels.windows.sliding import (
+    compensated_sums,
+    divide_by_counts,
+    ordered_cost,
+    ordered_sums,
+    survey_doubles,
+    widest_frame,
+)
 
 _CHEAP = 8  # additions per row up to which frames are added up in order
 _CANCELS = 4.4e-4
@@ -159,13 +166,11 @@ class FramedDoubleSum(MergeableFunction):
         return Elements(2, (np.array([high, low]), np.array([number, 0], np.int64)))
 
     def hazard(self, elements: Elements) -> Hazard:
-        finite = elements.arrays[0][np.isfinite(elements.arrays[0]) & (elements.arrays[0] != 0)]
-        if not len(finite):
+        magnitude, largest, smallest, falls, rises = survey_doubles(elements.arrays[0])
+        if not largest:
             return Hazard()
-        sizes = np.abs(finite)
-        signs = frozenset(np.unique(finite > 0).tolist())
-        with np.errstate(over="ignore"):
-            return Hazard(float(sizes.sum()), float(sizes.max()), float(sizes.min()), signs)
+        signs = frozenset(sign for sign, there in ((False, falls), (True, rises)) if there)
+        return Hazard(magnitude, largest, smallest, signs)
 
     def is_harmless(self, hazard: Hazard) -> bool:
         """Values of one sign, or of like size, add up the same range by range, to within rounding."""
@@ -177,7 +182,7 @@ class FramedDoubleSum(MergeableFunction):
         summed = frame_sums_in_order if self.call.in_order else double_sums
         sums, valid = summed(values, starts, stops), frames_that_count(counts, starts, stops)
         if self._average:
-            sums = averages(sums, frame_counts(counts, starts, stops))
+            divide_by_counts(sums, frame_counts(counts, starts, stops))
         if pa.types.is_decimal(self.call.dtype):
             scale = self.call.args[0].dtype.scale
             return _decimals_of_doubles(sums / 10.0**scale, valid, self.call.dtype)

@@ -81,6 +81,13 @@ def rows_at_distance(distance: int, offsets: Positions, result: Positions) -> No
 
 
 @kernel
+def places_at_distance(first: int, count: int, result: Positions) -> None:
+    """result[i]: first + i, held within 0 .. count."""
+    for row in range(len(result)):
+        result[row] = min(max(first + row, 0), count)
+
+
+@kernel
 def segment_bounds(offsets: Positions, starts: Positions, stops: Positions) -> None:
     """The whole segment of each row."""
     for segment in range(len(offsets) - 1):

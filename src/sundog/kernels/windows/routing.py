@@ -7,6 +7,8 @@ Rows are then grouped by range with two passes of counting: no sort, and the ord
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,21 +17,49 @@ from sundog.kernels.compile import kernel
 Longs = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
+_CELL_BITS = 12  # a table of cells that stays in the first cache level
+
+
+def cells_of(cuts: Longs) -> tuple[Positions, int]:
+    """What `owners_of` asks for besides the cuts: the owners of the first words of cells, and a cell's words as a
+    shift."""
+    if not len(cuts):
+        return np.zeros(0, np.int32), 0
+    first, last = int(cuts[0]), int(cuts[-1])
+    shift = max((last - first).bit_length() - _CELL_BITS, 0)
+    begins = np.array([*range(first, last, 1 << shift), last], np.int64)
+    return np.searchsorted(cuts, begins, side="right").astype(np.int32), shift
 
 
 @kernel
-def owners_of(words: Longs, cuts: Longs, owners: Positions) -> None:
-    """How many cuts are not above each word."""
+def owners_of(words: Longs, cuts: Longs, cells: Positions, shift: int, owners: Positions) -> None:
+    """How many cuts are not above each word.
+
+    The words from the first cut to the last are divided into cells of 2^shift words; `cells` has the owner of the first
+    word of each, and of the last word. Binary search is between two of them. Where keys are spread evenly, few cells
+    have a cut inside and the branch is foreseen: 3 ns for each of 10 million rows and 19 cuts, on a busy machine,
+    against 10 for 3 cuts by a search among all of them.
+    """
+    if len(cuts) == 0:
+        owners[:] = 0
+        return
+    first, last, drop = cuts[0], cuts[-1], np.uint64(shift)
     for row in range(len(words)):
         word = words[row]
-        low, high = 0, len(cuts)
-        while low < high:
-            middle = (low + high) >> 1
-            if cuts[middle] <= word:
-                low = middle + 1
-            else:
-                high = middle
-        owners[row] = low
+        if word < first:
+            owners[row] = 0
+        elif word >= last:
+            owners[row] = len(cuts)
+        else:
+            cell = np.int64((np.uint64(word) - np.uint64(first)) >> drop)
+            low, high = cells[cell], cells[cell + 1]
+            while low < high:
+                middle = (low + high) >> 1
+                if cuts[middle] <= word:
+                    low = middle + 1
+                else:
+                    high = middle
+            owners[row] = low
 
 
 @kernel
@@ -81,17 +111,29 @@ def keep_needed(
 
 
 @kernel
-def group_owned(owners: Positions, starts: Longs, rows: Longs) -> None:
-    """The rows of each range: rows[starts[r] : starts[r + 1]], in order."""
+def place_owned(owners: Positions, starts: Longs, places: Positions) -> bool:
+    """A place for each row, so that those of range r lie at starts[r] .. starts[r + 1], in order; whether all rows are
+    there already."""
+    in_place = True
     for row in range(len(owners)):
         starts[owners[row] + 1] += 1
     for number in range(1, len(starts)):
         starts[number] += starts[number - 1]
-    places = starts.copy()
+    free = starts.copy()
     for row in range(len(owners)):
-        owner = owners[row]
-        rows[places[owner]] = row
-        places[owner] += 1
+        place = free[owners[row]]
+        places[row] = place
+        in_place &= place == row
+        free[owners[row]] = place + 1
+    return in_place
+
+
+@kernel
+def scatter(values: npt.NDArray[Any], places: Positions, result: npt.NDArray[Any]) -> None:
+    """result[places[i]] = values[i]. Rows are read in order and written to as many runs as there are ranges; gathered
+    for each range apart, they would be read as often as that."""
+    for row in range(len(values)):
+        result[places[row]] = values[row]
 
 
 @kernel

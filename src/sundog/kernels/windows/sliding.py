@@ -93,6 +93,34 @@ def frame_widths(starts: Positions, stops: Positions, result: Longs) -> None:
 
 
 @kernel
+def survey_doubles(values: Doubles) -> tuple[float, float, float, bool, bool]:
+    """Of the finite values but zeros: the sum of their sizes, the largest and smallest size; any below, any above 0.
+
+    Where there are none, the largest is 0 and the smallest infinite.
+    """
+    magnitude, largest, smallest = 0.0, 0.0, np.inf
+    falls, rises = False, False
+    for row in range(len(values)):
+        value = values[row]
+        size = abs(value)
+        if 0.0 < size < np.inf:
+            magnitude += size
+            largest = max(largest, size)
+            smallest = min(smallest, size)
+            falls |= value < 0
+            rises |= value > 0
+    return magnitude, largest, smallest, falls, rises
+
+
+@kernel
+def divide_by_counts(sums: Doubles, counts: Longs) -> None:
+    """Sums to averages, in place; untouched where nothing counts."""
+    for row in range(len(sums)):
+        if counts[row] > 1:
+            sums[row] /= counts[row]
+
+
+@kernel
 def frame_magnitudes(totals: Doubles, starts: Positions, stops: Positions, limit: float, risky: Bools) -> None:
     """risky[i]: the frame's sum of absolute values, from running totals of them, is not surely below the limit."""
     for row in range(len(starts)):

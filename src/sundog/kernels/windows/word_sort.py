@@ -1,9 +1,14 @@
-"""Sorting rows by one int64 word each, as fast as numpy sorts plain numbers.
+"""Sorting rows by one int64 word each.
 
-`argsort` moves pairs and cannot use vector instructions; `sort` of uint64 can (10 million in 0.11 s on one core with
-AVX-512). So word and row number are packed into one number, as many bits of the word as fit above the
-row's, and that is sorted in place. It is stable by itself. Where the word does not fit whole, rows that tie in the bits
-that do are put in order afterwards; of random doubles, one in a thousand.
+Word and row number are packed into one number, as many bits of the word as fit above the row's: one array to move, and
+stable by itself. Only the bits in which words differ are sorted by, least significant digit first; each pass counts the
+digits and moves every number to its place. Where the word does not fit whole, rows that tie in the bits that do are put
+in order afterwards; of random doubles, one in a thousand.
+
+Digits of 10 bits: with more, the places that a pass writes to no longer fit the first cache level. On one core of an
+AMD EPYC, ns for each of 312,000 rows with 19 bits: 4.2 in two passes, 6.6 in three, 15 by numpy's sort of uint64, which
+serves where words differ in more bits than `MAX_RADIX_BITS`. Counting all digits in one pass before the first was
+slower (8.0): the loop over digits inside the loop over rows is not unrolled.
 
 Packing and unpacking are loops of their own because numpy's would make four temporary arrays, and touching fresh memory
 costs more here than the sort.
@@ -21,19 +26,25 @@ from sundog.kernels.compile import kernel
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 _SHORT_RUN = 32
+DIGIT_BITS = 10
+MAX_RADIX_BITS = 3 * DIGIT_BITS
 
 
-def order_of(words: Longs) -> Longs:
-    """The rows by ascending word, ties in row order."""
+def order_of(words: Longs) -> Longs | None:
+    """The rows by ascending word, ties in row order; None where they are in that order already."""
     count = len(words)
-    if count < 2:
-        return np.arange(count, dtype=np.int64)
-    low, high = int(words.min()), int(words.max())
+    low, high, in_order = survey(words)
+    if in_order:
+        return None
     row_bits = (count - 1).bit_length()
-    cut = max((high - low).bit_length() + row_bits - 64, 0)
+    bits = (int(high) - int(low)).bit_length()
+    cut = max(bits + row_bits - 64, 0)
     packed = np.empty(count, np.uint64)
     pack_words(words, low, cut, row_bits, packed)
-    packed.sort()
+    if bits <= MAX_RADIX_BITS:
+        packed = _by_digits(packed, row_bits, bits)
+    else:
+        packed.sort()
     if cut:
         runs = np.empty((count // _SHORT_RUN + 1, 2), np.int64)
         long_runs = settle_ties(words, row_bits, packed, runs)
@@ -44,6 +55,52 @@ def order_of(words: Longs) -> Longs:
         return rows
     unpack_rows(packed, row_bits)
     return packed.view(np.int64)
+
+
+def _by_digits(packed: Words, low_bit: int, bits: int) -> Words:
+    """The numbers in order of `bits` bits above `low_bit`; equal ones in the order given, which is that of the rows."""
+    passes = -(-bits // DIGIT_BITS)
+    width = -(-bits // passes)
+    spare, places = np.empty_like(packed), np.empty(1 << width, np.int64)
+    for number in range(passes):
+        radix_pass(packed, low_bit + number * width, width, places, spare)
+        packed, spare = spare, packed
+    return packed
+
+
+@kernel
+def survey(words: Longs) -> tuple[int, int, bool]:
+    """The least and the greatest word, and whether none is below the word before it."""
+    if len(words) == 0:
+        return 0, 0, True
+    low = high = words[0]
+    in_order = True
+    for row in range(1, len(words)):
+        word = words[row]
+        low = min(low, word)
+        high = max(high, word)
+        in_order &= words[row - 1] <= word
+    return low, high, in_order
+
+
+@kernel
+def radix_pass(packed: Words, shift: int, width: int, places: Longs, result: Words) -> None:
+    """The numbers by the digit of `width` bits above `shift`, equal ones in their order. `places` has 2^width
+    entries."""
+    mask, drop = np.uint64((1 << width) - 1), np.uint64(shift)
+    places[:] = 0
+    for index in range(len(packed)):
+        places[np.int64((packed[index] >> drop) & mask)] += 1
+    place = np.int64(0)
+    for digit in range(len(places)):
+        count = places[digit]
+        places[digit] = place
+        place += count
+    for index in range(len(packed)):
+        number = packed[index]
+        own = np.int64((number >> drop) & mask)
+        result[places[own]] = number
+        places[own] += 1
 
 
 @kernel

@@ -22,7 +22,7 @@ from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
-from sundog.operators.window.frames.range_columns import picked_rows, rows_by_owner
+from sundog.operators.window.frames.range_columns import parts_by_owner
 
 Longs = npt.NDArray[np.int64]
 
@@ -51,8 +51,7 @@ class KeyPartition(Partitioner):
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         encoder, encoded = _encoded([evaluate(expr, batch) for expr in self.partition_by])
         targets = encoder.assign(encoded, EXCHANGE_LEVEL, self.partitions, np.zeros(self.partitions, np.int64))
-        for target, rows in rows_by_owner(targets.astype(np.int32), self.partitions):
-            yield target, picked_rows(batch, rows)
+        yield from parts_by_owner(batch, targets.astype(np.int32), self.partitions)
 
     def describe(self) -> str:
         return f"HashExchange: keys=[{', '.join(render(key) for key in self.partition_by)}]"

@@ -51,9 +51,10 @@ class WindowSteps:
     def sample(self) -> SampleKeys:
         return SampleKeys(self.order_by, self.costs)
 
-    def repartition(self, sample: KeySample, ranges: int) -> RangeRepartition:
+    def repartition(self, sample: KeySample, ranges: int, ordered: bool = False) -> RangeRepartition:
         """Cuts of equal depth. One range where the calls cannot do with more.
 
+        `ordered`: the exchange keeps the order of the rows, so that they need no numbers to keep that of equal keys.
         Merging halo rows of one key takes columns in every row: it pays if the halo is large and keys repeat.
         """
         reach = self.need.reach
@@ -64,7 +65,10 @@ class WindowSteps:
         if not repeats or estimated_halo(sample, cut) <= self.costs.min_reduced_halo:
             reduction = None
         columns = halo_columns_of(self.calls, self.order_by)
-        return RangeRepartition(self.input_schema, cut, columns, self.need.order_sensitive, reduction)
+        tells_ties = self.need.order_sensitive
+        return RangeRepartition(
+            self.input_schema, cut, columns, tells_ties and not ordered, reduction, ordered=tells_ties and ordered
+        )
 
     def by_key(self, partitions: int) -> KeyPartition:
         """Instead of `repartition`, with PARTITION BY."""

@@ -28,9 +28,10 @@ from sundog.expr.calls import BoundKind, Frame, WindowCall
 from sundog.expr.nodes import Expr, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order, window_text
-from sundog.functions.framed import Elements, FrameFunction, Longs, MergeableFunction
+from sundog.functions.framed import Elements, FrameFunction, MergeableFunction
 from sundog.functions.shifts import Shift
 from sundog.functions.table import frame_function, is_ranked, rank_values
+from sundog.kernels.windows.frames import places_at_distance
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import inputs_of
@@ -163,7 +164,7 @@ class _RangeWindow:
         rows = self._rows
         if self._first or self._last < rows.count:
             rows = rows.part(self._first, self._last)
-        return rank_values(call, rows.segments, rows.groups, self._carry.standing)
+        return rank_values(call, rows.segments, lambda: rows.groups, self._carry.standing)
 
     def _frames(self, function: FrameFunction) -> tuple[Elements, Positions, Positions]:
         """The elements that frames of owned rows are runs of, and the bounds of these.
@@ -186,25 +187,26 @@ class _RangeWindow:
             first, stop = self._rows.bounds(frame)
             return elements, first[self._first : self._last], stop[self._first : self._last]
         shift = (before.count if before is not None else 0) - low
-        starts, stops = self._carried_bounds(frame, low, high, shift, elements.count)
-        return elements, _within(starts, elements.count), _within(stops, elements.count)
+        return elements, *self._carried_bounds(frame, low, high, shift, elements.count)
 
-    def _carried_bounds(self, frame: Frame, low: int, high: int, shift: int, count: int) -> tuple[Longs, Longs]:
+    def _carried_bounds(self, frame: Frame, low: int, high: int, shift: int, count: int) -> tuple[Positions, Positions]:
         """Bounds of the owned rows' frames in elements: row i of low .. high is element i + shift of `count`."""
         owned = slice(self._first, self._last)
-        rows = np.arange(self._first, self._last, dtype=np.int64) + shift
+        starts, stops = (np.empty(self._last - self._first, np.int32) for _ in range(2))
         if frame.start.kind is BoundKind.UNBOUNDED_PRECEDING:
-            starts = np.zeros(len(rows), np.int64)
+            starts[:] = 0
         elif frame.units == "rows":
-            starts = rows + row_offset(frame.start)
+            places_at_distance(self._first + shift + row_offset(frame.start), count, starts)
         else:
-            starts = np.maximum(self._rows.starts("range", frame.start)[owned].astype(np.int64), low) + shift
+            places = np.maximum(self._rows.starts("range", frame.start)[owned].astype(np.int64), low)
+            np.clip(places + shift, 0, count, out=starts, casting="unsafe")
         if frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING:
-            stops = np.full(len(rows), count, np.int64)
+            stops[:] = count
         elif frame.units == "rows":
-            stops = rows + row_offset(frame.end) + 1
+            places_at_distance(self._first + shift + row_offset(frame.end) + 1, count, stops)
         else:
-            stops = np.minimum(self._rows.stops("range", frame.end)[owned].astype(np.int64), high) + shift
+            places = np.minimum(self._rows.stops("range", frame.end)[owned].astype(np.int64), high)
+            np.clip(places + shift, 0, count, out=stops, casting="unsafe")
         return starts, stops
 
     def _shifted(self, function: Shift) -> pa.Array:
@@ -223,10 +225,6 @@ class _RangeWindow:
             return values
         otherwise = self._columns.values(default).slice(self._first, own.count)
         return pc.if_else(pa.array(found), values, otherwise)
-
-
-def _within(places: Longs, count: int) -> Positions:
-    return np.clip(places, 0, count).astype(np.int32)
 
 
 def is_null_literal(expr: Expr) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.expr.buffers import Bools
+from sundog.expr.buffers import Bools, array_from, values_of
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column, Expr, Literal, columns_of
-from sundog.kernels.windows.routing import group_owned
+from sundog.kernels.windows.routing import place_owned, scatter
+from sundog.kernels.windows.word_sort import gather
+from sundog.types import is_plain
 
 HALO = "__halo"  # bool: the row belongs to another range
 ROW = "__row"  # int64: the row's number in its input, so that equal keys have one order everywhere
@@ -92,14 +94,52 @@ def picked_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.Record
     first, count = int(rows[0]), len(rows)
     if int(rows[-1]) - first + 1 == count:
         return batch.slice(first, count)
-    return batch.take(pa.array(rows))
+    return pa.RecordBatch.from_arrays([taken(column, rows) for column in batch.columns], schema=batch.schema)
 
 
-def rows_by_owner(owners: npt.NDArray[np.int32], count: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """The rows of each of `count` owners that has any, in order."""
-    starts, rows = np.zeros(count + 1, np.int64), np.empty(len(owners), np.int64)
-    group_owned(owners, starts, rows)
-    return runs_of(starts, rows)
+def taken(array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """The values of the rows. Plain numbers without NULLs are gathered here, twice as fast as Arrow's take."""
+    if not is_plain(array.type) or array.null_count:
+        return array.take(pa.array(rows))
+    values = values_of(array)
+    result = np.empty(len(rows), values.dtype)
+    gather(values, rows, result)
+    return array_from(result, None, array.type)
+
+
+def parts_by_owner(
+    batch: pa.RecordBatch, owners: npt.NDArray[np.int32], count: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each of `count` owners that has any, in order; without copying where they lie so already.
+
+    Each part has memory of its own, so that it can be let go before the others.
+    """
+    starts, places = np.zeros(count + 1, np.int64), np.empty(len(owners), np.int32)
+    in_place = place_owned(owners, starts, places)
+    there = [(int(number), int(starts[number]), int(starts[number + 1])) for number in np.flatnonzero(np.diff(starts))]
+    if in_place:
+        for number, first, stop in there:
+            yield number, batch.slice(first, stop - first)
+        return
+    spans = [(first, stop) for _, first, stop in there]
+    columns = [list(_shared_out(column, places, spans)) for column in batch.columns]
+    for part, (number, _, _) in enumerate(there):
+        yield number, pa.RecordBatch.from_arrays([column[part] for column in columns], schema=batch.schema)
+
+
+def _shared_out(array: pa.Array, places: npt.NDArray[np.int32], spans: Sequence[tuple[int, int]]) -> Iterator[pa.Array]:
+    """The values that go to the places of each span."""
+    if is_plain(array.type) and not array.null_count:
+        values = values_of(array)
+        moved = np.empty(len(values), values.dtype)
+        scatter(values, places, moved)
+        for first, stop in spans:
+            yield array_from(moved[first:stop].copy(), None, array.type)
+        return
+    rows = np.empty(len(places), np.int64)
+    scatter(np.arange(len(places)), places, rows)
+    for first, stop in spans:
+        yield array.take(pa.array(rows[first:stop]))
 
 
 def runs_of(starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

@@ -70,6 +70,8 @@ class SortedRows:
         """The first row of each segment, and the number of rows."""
         if not self.count:
             return np.zeros(1, np.int32)
+        if not self._partition_keys:
+            return np.array([0, self.count], np.int32)
         return _offsets(changes_of(self.count, self._partition_keys))
 
     @cached_property

@@ -25,7 +25,7 @@ from sundog.expr.calls import WindowCall
 from sundog.expr.ordering import SortKey
 from sundog.functions.framed import Elements, FrameFunction, Hazard
 from sundog.functions.ranks import Standing
-from sundog.functions.table import frame_function, is_ranked
+from sundog.functions.table import counts_keys, frame_function, is_ranked
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import (
@@ -52,6 +52,8 @@ class CallSummary:
 
 @dataclass(frozen=True)
 class RangeSummary:
+    """Of one range. `groups` of peers are counted only where a call asks for them."""
+
     number: int
     rows: int
     groups: int
@@ -94,8 +96,10 @@ class SummarizeRange(Operator):
 def summarize(
     number: int, columns: RangeColumns, calls: Sequence[WindowCall], order_by: Sequence[SortKey]
 ) -> RangeSummary:
-    order_keys = [columns.values(key.expr) for key in order_by]
-    groups = SortedRows(columns.count, [], order_keys, order_by).groups
+    groups = 0
+    if any(counts_keys(call) for call in calls):
+        order_keys = [columns.values(key.expr) for key in order_by]
+        groups = len(SortedRows(columns.count, [], order_keys, order_by).groups) - 1
     told = {}
     for call in calls:
         if is_ranked(call) or not need_of(call).carried_calls:
@@ -106,7 +110,7 @@ def summarize(
         told[call.name] = CallSummary(
             _detached(told_to_later(function, elements)), _detached(told_to_earlier(function, elements)), hazard
         )
-    return RangeSummary(number, columns.count, len(groups) - 1, told)
+    return RangeSummary(number, columns.count, groups, told)
 
 
 def _detached(told: Elements | None) -> Elements | None:

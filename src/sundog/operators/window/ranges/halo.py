@@ -39,8 +39,8 @@ from sundog.operators.window.frames.range_columns import (
     RangeColumns,
     has,
     owned_slice,
+    parts_by_owner,
     picked_rows,
-    rows_by_owner,
     runs_of,
 )
 from sundog.operators.window.ranges.halo_reduction import HaloReduction, is_reducible
@@ -53,8 +53,10 @@ _ROWS_PER_TASK = 1 << 36  # row numbers of different tasks are this far apart; f
 class RangeRepartition(Partitioner):
     """Sends each row to its range and, as halo, to those that need it.
 
-    `halo_columns` are what a borrowed row keeps. `number_rows` adds `__row`, where the order of equal keys must be
-    the same in every range and every pass. `reduction` merges borrowed rows of one key.
+    `halo_columns` are what a borrowed row keeps; where no frame reaches out of a range there is no `__halo`. Where the
+    order of equal keys shows, it must be the same in every range and every pass: `number_rows` adds `__row`, and
+    `ordered` asks for batches in the order of the rows, which on threads costs nothing. `reduction` merges borrowed
+    rows of one key.
     """
 
     input_schema: pa.Schema
@@ -63,6 +65,7 @@ class RangeRepartition(Partitioner):
     number_rows: bool = False
     reduction: HaloReduction | None = None
     remark: str = ""  # for explain
+    ordered: bool = False
 
     @property
     def partitions(self) -> int:  # type: ignore[override]
@@ -70,7 +73,9 @@ class RangeRepartition(Partitioner):
 
     @property
     def schema(self) -> pa.Schema:
-        fields = [*self.input_schema, pa.field(HALO, pa.bool_())]
+        fields = [*self.input_schema]
+        if self.ranges.has_halo:
+            fields.append(pa.field(HALO, pa.bool_()))
         if self.number_rows:
             fields.append(pa.field(ROW, pa.int64()))
         return pa.schema([*fields, *(self.reduction.fields if self.reduction is not None else [])])
@@ -95,11 +100,10 @@ class RangeRepartition(Partitioner):
                 yield from self._borrowed(batch, keys, routes, schema, context)
 
     def _owned(self, batch: pa.RecordBatch, routes: Routes, schema: pa.Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
-        for number, rows in rows_by_owner(routes.owners, self.ranges.count):
-            yield (
-                number,
-                _fitted(dict(zip(batch.schema.names, picked_rows(batch, rows).columns, strict=True)), schema, False),
-            )
+        for number, owned in parts_by_owner(batch, routes.owners, self.ranges.count):
+            if owned.schema != schema:
+                owned = _fitted(dict(zip(batch.schema.names, owned.columns, strict=True)), schema, False)
+            yield number, owned
 
     def _borrowed(
         self,

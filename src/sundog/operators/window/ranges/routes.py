@@ -4,7 +4,7 @@ Range r owns the keys from its cut up to the next. A frame of one of its rows re
 start) to (greatest key it owns + end); what lies outside of the owned keys is the range's halo. Bounds are computed
 with the key's own arithmetic (`RangeKey.move`), so a halo is exact for floats and calendar months too.
 
-`WordRanges` serves a single key of one word, by binary search. `RowRanges` serves everything else, several keys,
+`WordRanges` serves a single key of one word, by a table of cells. `RowRanges` serves everything else, several keys,
 strings and long decimals, by comparing each batch with each cut.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from sundog.expr.buffers import Bools, is_narrow, validity_of
 from sundog.expr.calls import BoundKind, Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import rank_at
-from sundog.kernels.windows.routing import owners_of, widen_to_needs
+from sundog.kernels.windows.routing import cells_of, owners_of, widen_to_needs
 from sundog.operators.window.frames.order_key import INT64_MAX, INT64_MIN, RangeKey, rank_text, unscaled
 
 Longs = npt.NDArray[np.int64]
@@ -74,18 +75,34 @@ class WordRanges:
     def count(self) -> int:
         return len(self.cuts) + 1 + self.nulls_apart
 
+    @property
+    def has_halo(self) -> bool:
+        """Whether a range needs rows that it does not own."""
+        before = any(low < cut for low, cut in zip(self.lows[1:], self.cuts, strict=True))
+        return before or any(high >= cut for high, cut in zip(self.highs, self.cuts, strict=False))
+
+    @cached_property
+    def _cells(self) -> tuple[Longs, Positions, int]:
+        """The cuts, and what a row's owner is found by."""
+        cuts = np.array(self.cuts, np.int64)
+        return cuts, *cells_of(cuts)
+
     def words(self, array: pa.Array) -> Longs:
         key = self.order_by[0]
         return RangeKey(key.expr.dtype, key.descending).words(array)
 
     def routes(self, arrays: Sequence[pa.Array]) -> Routes:
         array = arrays[0]
-        words = self.words(array)
-        owners, firsts, lasts = (np.empty(len(array), np.int32) for _ in range(3))
-        owners_of(words, np.array(self.cuts, np.int64), owners)
+        words, valid = self.words(array), validity_of(array)
+        owners = np.empty(len(array), np.int32)
+        owners_of(words, *self._cells, owners)
+        if not self.has_halo:
+            if valid is not None:
+                owners[~valid] = 0 if self.order_by[0].nulls_first else self.count - 1
+            return Routes(owners, owners, owners, 0)
+        firsts, lasts = np.empty(len(array), np.int32), np.empty(len(array), np.int32)
         lows, highs = np.array(self.lows, np.int64), np.array(self.highs, np.int64)
         copies = int(widen_to_needs(words, owners, lows, highs, firsts, lasts))
-        valid = validity_of(array)
         if valid is not None:
             for places in (owners, firsts, lasts):
                 places[~valid] = 0 if self.order_by[0].nulls_first else self.count - 1
@@ -132,6 +149,11 @@ class RowRanges:
     @property
     def count(self) -> int:
         return len(self.cuts[0]) + 1 if self.cuts else 1
+
+    @property
+    def has_halo(self) -> bool:
+        """Whether a range may need rows that it does not own."""
+        return self.reaches is not None
 
     def routes(self, arrays: Sequence[pa.Array]) -> Routes:
         count = len(arrays[0])
