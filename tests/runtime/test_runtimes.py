@@ -112,6 +112,24 @@ def test_stages_report_their_progress(place: str, request: pytest.FixtureRequest
         assert told.stages[0] == ("moved", 0), "of Spark's tasks nobody knows the number at the start"
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("given", [None, "the user's own"])
+def test_a_job_is_described_by_its_steps_unless_the_user_has_described_it(spark: Any, given: str | None) -> None:
+    stages, context = Stages(spark), spark.sparkContext
+    context.setLocalProperty("spark.job.description", given)
+    context.addJobTag("described")
+    before = set(context._jsc.sc().statusTracker().getJobIdsForTag("described"))
+    try:
+        stages.collect(stages.exchange(stages.start(SOURCES), Modulo(2)).then(Sum()))
+        assert context.getLocalProperty("spark.job.description") == given
+        (job,) = set(context._jsc.sc().statusTracker().getJobIdsForTag("described")) - before
+        assert context._jsc.sc().statusStore().job(job).description().get() == (given or "sundog: scan, moved")
+    finally:
+        context.removeJobTag("described")
+        context.setLocalProperty("spark.job.description", None)
+        stages.runner.release()
+
+
 def test_metrics_of_all_tasks_arrive(stages: Stages) -> None:
     stages.collect(stages.exchange(stages.start(SOURCES), Modulo(3)).then(Sum()))
     assert stages.metrics.get("input_rows") == 100

@@ -1,7 +1,8 @@
-"""A real standalone Spark cluster on this machine: one master and one worker, each a process of its own."""
+"""A real standalone Spark cluster on this machine: a master and its workers, each a process of its own on loopback."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -9,52 +10,65 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
 
+_ROOT = Path(__file__).parent.parent.parent
 START_SECONDS = 60
+STOP_SECONDS = 20
+_PR_SET_PDEATHSIG = 1
+_DAEMON_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a cluster of tests lives for a minute
 
 
 @contextmanager
-def standalone_cluster(folder: Path, cores: int = 2, memory: str = "1g") -> Iterator[str]:
-    """Start master and worker, give the master's address, stop both and every executor at the end."""
-    master = _start(
-        folder,
-        "master",
-        "org.apache.spark.deploy.master.Master",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--webui-port",
-        "0",
-    )
-    worker: subprocess.Popen[bytes] | None = None
+def standalone_cluster(folder: Path, cores: int = 2, memory: str = "1g", workers: int = 1) -> Iterator[str]:
+    """Start a master and `workers` workers of `cores` cores, give the master's address.
+
+    At the end, also after an error, no process of the cluster is left: not the executors, nor their Python workers.
+    """
+    started: list[subprocess.Popen[bytes]] = []
     try:
-        address = _wait_for(folder / "master.log", r"Starting Spark master at (spark://\S+)", master)
-        worker = _start(
-            folder, "worker", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0",
-            "--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"), address,
+        master = _start(
+            folder, "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0",
+            "--webui-port", "0",
         )  # fmt: skip
-        _wait_for(folder / "worker.log", r"(Successfully registered with master)", worker)
+        started.append(master)
+        address = _wait_for(folder / "master.log", r"Starting Spark master at (spark://\S+)", master)
+        for number in range(workers):
+            started.append(
+                _start(
+                    folder, f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1",
+                    "--webui-port", "0", "--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"),
+                    address,
+                )
+            )  # fmt: skip
+        for number, worker in enumerate(started[1:]):
+            _wait_for(folder / f"worker{number}.log", r"(Successfully registered with master)", worker)
         yield address
     finally:
-        for process in (worker, master):
-            if process is not None:
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait(timeout=30)
+        _stop(reversed(started))
+        _kill_rest(folder)
 
 
 def _start(folder: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
     environment = dict(os.environ, SPARK_HOME=str(Path(pyspark.__file__).parent), SPARK_LOCAL_IP="127.0.0.1")
-    environment["PYSPARK_PYTHON"] = sys.executable
+    # Workers on executors import the operator that kills them from these tests.
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(_ROOT)}
+    environment["SPARK_DAEMON_JAVA_OPTS"] = _DAEMON_JAVA
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
-            [str(spark_class), *command], stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-        )
+            [str(spark_class), *command], stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )  # fmt: skip
+
+
+def _end_with_parent() -> None:
+    """Have Linux end this process when the one that started it is gone, even if that was killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
@@ -69,16 +83,45 @@ def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
     raise RuntimeError(f"the cluster did not start:\n{log.read_text(errors='replace')[-2000:]}")
 
 
+def _stop(processes: Iterator[subprocess.Popen[bytes]]) -> None:
+    """End the processes and their children, gently if they can be."""
+    for process in processes:
+        for kind in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, kind)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=STOP_SECONDS)
+                break
+
+
+def _kill_rest(folder: Path) -> None:
+    """Kill what works in `folder` still: a Python worker is in a process group of its own, and ends with its JVM."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while (left := processes_in(folder)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Processes, of this user, whose working directory is inside `folder`."""
+    return [pid for pid, place, _ in _processes() if place.startswith(f"{folder}/")]
+
+
 def executor_pids(worker_folder: Path) -> list[int]:
     """The JVMs of executors whose work directory lies in `worker_folder`."""
-    found = []
+    return [
+        pid
+        for pid, place, command in _processes()
+        if "CoarseGrainedExecutorBackend" in command and place.startswith(str(worker_folder))
+    ]
+
+
+def _processes() -> Iterator[tuple[int, str, str]]:
+    """Id, working directory and command line of each process that may be asked."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            try:
+            with suppress(OSError):
                 command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                folder = os.readlink(entry / "cwd")
-            except OSError:
-                continue
-            if "CoarseGrainedExecutorBackend" in command and folder.startswith(str(worker_folder)):
-                found.append(int(entry.name))
-    return found
+                yield int(entry.name), os.readlink(entry / "cwd"), command

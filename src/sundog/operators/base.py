@@ -7,13 +7,14 @@ is its line in `explain`.
 A *partitioner* ends a stage instead: it says to which of `partitions` tasks of the next stage each row goes, and may
 send a row to several (the halo of a window). Batches of one target arrive there in any order, unless the partitioner
 sets `ordered`: then in the order of the producing tasks, at the price of holding them all. `joinable` targets are only
-kept apart to be shared out: where they are small, one task may take several.
+kept apart to be shared out: where they are small, one task may take several. One that `combines` makes the rows of a
+target fewer before they leave a process in which several tasks have run.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -53,6 +54,15 @@ class Partitioner(ABC):
     @abstractmethod
     def schema(self) -> pa.Schema:
         """The schema of every batch that `split` yields."""
+
+    @property
+    def combines(self) -> bool:
+        """Whether what `split` yields goes through `combine` before it travels."""
+        return False
+
+    def combine(self, batches: Sequence[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """What travels of the rows that several tasks of one process have for one target."""
+        return iter(batches)
 
     @abstractmethod
     def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:

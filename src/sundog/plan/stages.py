@@ -13,6 +13,7 @@ and the tests walk these objects; what was counted is found by the stage's numbe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -35,12 +36,22 @@ class Place(Enum):
 
 @dataclass(frozen=True)
 class Site:
-    """A place as the planner sees it: tasks at once, memory of each, costs."""
+    """A place as the planner sees it: tasks at once, memory of each, costs.
+
+    `executors`: the executors of which each has one process, whose threads run the tasks of all its slots; 0: each slot
+    has a process of its own.
+    """
 
     place: Place
     slots: int
     task_memory_bytes: int
     costs: Costs
+    executors: int = 0
+
+    @property
+    def executor_slots(self) -> int:
+        """Tasks at once in the process of an executor."""
+        return self.slots // self.executors if self.executors else 1
 
     @property
     def on_threads(self) -> bool:
@@ -152,7 +163,11 @@ Output = Exchange | Gather | Hold | Result
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Operators over each partition of the inputs, at one place. `purpose` is its name in progress and report."""
+    """Operators over each partition of the inputs, at one place. `purpose` is its name in progress and report.
+
+    `process_tasks`: the tasks of Spark's that run its partitions, each on the threads of one executor's process; 0:
+    each partition is a task of its own.
+    """
 
     number: int
     place: Place
@@ -160,6 +175,7 @@ class Stage:
     inputs: tuple[Input, ...]
     operators: tuple[Operator, ...]
     output: Output
+    process_tasks: int = 0
 
     def input_of(self, partition: int) -> int | None:
         """Which of several inputs a partition reads, if all are parts of tables; else None."""
@@ -206,7 +222,8 @@ class StageGraph:
     subqueries: list[Stage] = field(default_factory=list)
 
     def end(self, rows: Pipeline, output: Output) -> Stage:
-        stage = Stage(len(self.stages), rows.place, rows.purpose, rows.inputs, rows.operators, output)
+        tasks = 0 if isinstance(output, Hold) else self.process_tasks(rows)
+        stage = Stage(len(self.stages), rows.place, rows.purpose, rows.inputs, rows.operators, output, tasks)
         self.stages.append(stage)
         if isinstance(output, Result):
             self.result = stage
@@ -220,6 +237,26 @@ class StageGraph:
     def hold(self, rows: Pipeline) -> Pipeline:
         """The same rows, computed once and readable several times."""
         return Pipeline(rows.place, rows.purpose, (StageRows(self.end(rows, Hold())),))
+
+    def process_tasks(self, rows: Pipeline) -> int:
+        """The tasks that share out the partitions of a stage between the processes of executors; 0: nothing to share.
+
+        What Spark's own operators do in the same tasks keeps its tasks, and its profile if it has one. They may follow
+        upon rows that were held, and Spark's scheduler would see one stage from before the hold to behind it.
+        """
+        if self.site is None or not self.site.executors or rows.place is Place.DRIVER:
+            return 0
+        inputs = [each for each in rows.inputs if not isinstance(each, BuildRows)]
+        parts = [len(each.sources) for each in inputs if isinstance(each, Parts)]
+        if len(parts) == len(inputs):
+            return self.site.executors if sum(parts) > self.site.executors else 0
+        match inputs:
+            case [StageRows(stage=before)] | [PairedRows(build=before)] if isinstance(before.output, Exchange):
+                partitions = before.output.partitioner.partitions
+                tasks = max(self.site.executors, math.ceil(partitions / self.site.executor_slots))
+                return tasks if tasks < partitions else 0
+            case _:
+                return 0
 
     def gather(self, rows: Pipeline, purpose: str, reason: str = "") -> Pipeline:
         """All rows in one partition on the driver."""

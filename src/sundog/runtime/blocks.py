@@ -78,7 +78,7 @@ class StageFunction:
             if self.result_schema is not None:
                 yield from as_result(stream, self.result_schema)
             else:
-                yield from self._blocks(stream, context)
+                yield from self.blocks(stream, context)
         except Exception as error:
             raise self.errors.wrap(error) from error
         finally:
@@ -111,7 +111,8 @@ class StageFunction:
         else:
             yield from _read_blocks(batches, self.address, self.ordered)
 
-    def _blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+    def blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition as rows of blocks."""
         parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
         for target, held in coalesce(parts, self.block_bytes):
             block = encode_block(held)
@@ -119,11 +120,15 @@ class StageFunction:
                 context.metrics.add("exchange_blocks")
                 context.metrics.add("exchange_bytes", block.size)
                 context.metrics.add("exchange_rows", sum(batch.num_rows for batch in held))
-            offsets = pa.py_buffer(_int32s(0, block.size))
-            column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, block])
-            source = self.first_source + context.partition
-            ids = [pa.array([target], pa.int32()), pa.array([source], pa.int32())]
-            yield pa.RecordBatch.from_arrays([*ids, column], schema=_BLOCK_ARROW)
+            yield block_row(target, self.first_source + context.partition, block)
+
+
+def block_row(target: int, source: int, block: pa.Buffer) -> pa.RecordBatch:
+    """A block with its address, as Spark's shuffle moves it."""
+    offsets = pa.py_buffer(_int32s(0, block.size))
+    column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, block])
+    ids = [pa.array([target], pa.int32()), pa.array([source], pa.int32())]
+    return pa.RecordBatch.from_arrays([*ids, column], schema=_BLOCK_ARROW)
 
 
 def spare_long_lived_objects() -> None:
@@ -151,14 +156,20 @@ def _read_blocks(batches: Iterable[pa.RecordBatch], address: int, ordered: bool)
 def _blocks_of(batches: Iterable[pa.RecordBatch], address: int) -> Iterator[tuple[int, pa.Buffer]]:
     """The source and the bytes of each block, all of which must be of one partition."""
     partition = None
+    for target, source, block in addressed_blocks(batches, address):
+        if partition not in (None, target):
+            raise InternalError(f"blocks of partitions {partition} and {target} came to one task")
+        partition = target
+        yield source, block
+
+
+def addressed_blocks(batches: Iterable[pa.RecordBatch], address: int) -> Iterator[tuple[int, int, pa.Buffer]]:
+    """The partition, the source and the bytes of each block."""
     for batch in batches:
         for target, source, block in zip(
             batch.column(address).to_pylist(), batch.column(SOURCE).to_pylist(), batch.column(2), strict=True
         ):
-            if partition not in (None, target):
-                raise InternalError(f"blocks of partitions {partition} and {target} came to one task")
-            partition = target
-            yield source, block.as_buffer()
+            yield target, source, block.as_buffer()
 
 
 def as_result(stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

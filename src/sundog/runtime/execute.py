@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -40,6 +40,7 @@ from sundog.plan.stages import (
 )
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.frames import frame_from_batches
+from sundog.runtime.processes.profiles import executor_processes
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkInput, SparkRuntime
 from sundog.tree import walk
@@ -84,7 +85,7 @@ class StageRunner:
         """A lazy DataFrame of a stage that runs on executors; None where its rows are on the driver."""
         if stage.place is Place.DRIVER:
             return None
-        return self._executors.frame(stage, self._spark_input(stage), schema)
+        return self._executors.frame(stage, self._spark_input(stage, for_spark=True), schema)
 
     def forget(self, graph: StageGraph) -> None:
         """Let go of what stages hold that were given up."""
@@ -133,24 +134,26 @@ class StageRunner:
             case _:
                 raise InternalError(f"stage {stage.number} does not put its rows out on the driver")
 
-    def _spark_input(self, stage: Stage) -> SparkInput:
+    def _spark_input(self, stage: Stage, for_spark: bool = False) -> SparkInput:
+        """`for_spark`: operators of Spark's own follow in the same tasks, so that each partition has one."""
+        tasks = 0 if for_spark else stage.process_tasks
         inputs = [each for each in stage.inputs if not isinstance(each, BuildRows)]
         parts = [each for each in inputs if isinstance(each, Parts)]
         if len(parts) == len(inputs):
-            return self._executors.sources([source for each in parts for source in each.sources])
+            return self._executors.sources([source for each in parts for source in each.sources], tasks)
         if len(inputs) == 1:
-            return self._one_spark_input(inputs[0])
-        return self._executors.together([self._one_spark_input(each, place) for place, each in enumerate(inputs)])
+            return self._one_spark_input(inputs[0], tasks)
+        return self._executors.together([self._one_spark_input(each, 0, place) for place, each in enumerate(inputs)])
 
-    def _one_spark_input(self, given: Input, place: int = 0) -> SparkInput:
+    def _one_spark_input(self, given: Input, tasks: int, place: int = 0) -> SparkInput:
         match given:
             case SparkRows():
                 return SparkInput(self._foreign[given.handle], columns=given.schema)
             case StageRows(stage=before) if isinstance(before.output, Exchange):
-                return self._executors.exchange(before, self._spark_input(before), before.output)
+                return self._executors.exchange(before, self._spark_input(before), before.output, tasks)
             case PairedRows(build=build, probe=probe):
                 return self._executors.exchange_pair(
-                    (build, self._spark_input(build)), (probe, self._spark_input(probe))
+                    (build, self._spark_input(build)), (probe, self._spark_input(probe)), tasks
                 )
             case StageRows(stage=before) if isinstance(before.output, Hold):
                 if before.number not in self._held:
@@ -254,9 +257,10 @@ def execute(
     Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
     """
     started = perf_counter()
-    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable), for_good, subqueries)
+    sites = sites_of(session, settings, executors_unusable)
+    planner = Planner(tree, settings, sites, for_good, subqueries)
     on_graph(planner.graph)
-    runner = _runner(session, settings, foreign, progress)
+    runner = _runner(session, settings, foreign, progress, sites.executors)
     in_steps = 0.0
 
     def answer(step: Step) -> Rows:
@@ -283,8 +287,9 @@ def explain(
     subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
 ) -> StageGraph:
     """The graph as far as it is known without running the query: only probes are run."""
-    planner = Planner(tree, settings, sites_of(session, settings, executors_unusable), subqueries=subqueries)
-    runner = _runner(session, settings, {}, NO_PROGRESS)
+    sites = sites_of(session, settings, executors_unusable)
+    planner = Planner(tree, settings, sites, subqueries=subqueries)
+    runner = _runner(session, settings, {}, NO_PROGRESS, sites.executors)
     try:
         return planner.plan(lambda step: runner.rows(step.stage) if step.is_probe else None)
     finally:
@@ -292,12 +297,17 @@ def explain(
 
 
 def _runner(
-    session: SparkSession, settings: Settings, foreign: Mapping[int, DataFrame], progress: ProgressSink
+    session: SparkSession,
+    settings: Settings,
+    foreign: Mapping[int, DataFrame],
+    progress: ProgressSink,
+    site: Callable[[], Site],
 ) -> StageRunner:
+    """`site` is that of the executors."""
     memory, block_bytes = settings.task_memory_bytes, settings.exchange_block_bytes
 
     def executors(records: StageRecords) -> SparkRuntime:
-        return SparkRuntime(session, memory, block_bytes, progress, records)
+        return SparkRuntime(session, site().task_memory_bytes, block_bytes, progress, records, site().executor_slots)
 
     return StageRunner(DriverRuntime(_driver_slots(), memory, progress), executors, foreign)
 
@@ -306,8 +316,14 @@ def sites_of(session: SparkSession, settings: Settings, executors_unusable: str 
     """The places that there are in this session."""
     costs, memory = read_costs(settings.costs), settings.task_memory_bytes
 
+    @cache
     def executors() -> Site:
-        return Site(Place.EXECUTORS, session.sparkContext.defaultParallelism, memory, costs.executors)
+        found = executor_processes(session, settings.executor_process)
+        slots = session.sparkContext.defaultParallelism
+        if found is None:
+            return Site(Place.EXECUTORS, slots, memory, costs.executors)
+        limit = memory if found.memory_bytes is None else min(memory, found.memory_bytes // found.cores)
+        return Site(Place.EXECUTORS, found.executors * found.cores, limit, costs.executors, found.executors)
 
     return Sites(Site(Place.DRIVER, _driver_slots(), memory, costs.driver), executors, executors_unusable)
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from sundog.versions import spark_version
 
 _JOB_TAGS = "spark.job.tags"
+_JOB_DESCRIPTION = "spark.job.description"
 _lock = threading.Lock()
 _block_sessions: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
@@ -66,6 +67,19 @@ def tagged_for(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         context.setLocalProperty(_JOB_TAGS, before)
+
+
+@contextmanager
+def described_as(session: SparkSession, text: str) -> Iterator[None]:
+    """Jobs of this thread have this description in Spark's UI, unless the user has given them one."""
+    context = session.sparkContext
+    before = context.getLocalProperty(_JOB_DESCRIPTION)
+    if before is None:
+        context.setLocalProperty(_JOB_DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_JOB_DESCRIPTION, before)
 
 
 @contextmanager

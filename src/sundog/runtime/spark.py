@@ -6,8 +6,9 @@ accumulator keyed by (stage, partition): a retry overwrites what the lost attemp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import pyarrow as pa
@@ -20,13 +21,15 @@ from sundog.metrics import METRICS, OperatorValues
 from sundog.operators.base import Partitioner
 from sundog.operators.sources import Source
 from sundog.plan.records import StageRecords
-from sundog.plan.stages import Exchange, Stage
+from sundog.plan.stages import Exchange, PairedRows, Stage, StageRows
 from sundog.runtime.blocks import BLOCK_SCHEMA, SOURCE, TARGET, StageFunction
 from sundog.runtime.cancel import current_watch
 from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, decode_block
 from sundog.runtime.frames import collect_arrow
+from sundog.runtime.processes.profiles import profile_of
+from sundog.runtime.processes.stage import ProcessFunction, task_column
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
-from sundog.runtime.sessions import session_for_blocks, tagged_for
+from sundog.runtime.sessions import described_as, session_for_blocks, tagged_for
 from sundog.runtime.sharing import SharedValues
 from sundog.runtime.worker_errors import ErrorChannel
 from sundog.versions import spark_version
@@ -50,7 +53,8 @@ class _LatestAttempt(AccumulatorParam):  # type: ignore[misc]
 class SparkInput:
     """What a stage reads: `payloads`, pickled sources; or a frame with `columns` of Spark's; or a frame of blocks.
 
-    `address` is the column of a block that says which partition it is in. `tasks`: None, as many as Spark makes.
+    `address` is the column of a block that says which partition it is in. `tasks`: one for each partition; None, as
+    many as Spark makes. `process_tasks`: the tasks that share them out, each on threads of one process; 0: none.
     """
 
     frame: DataFrame | None = None
@@ -59,6 +63,7 @@ class SparkInput:
     tasks: int | None = None
     address: int = TARGET
     ordered: bool = False
+    process_tasks: int = 0
 
 
 class SparkRuntime:
@@ -71,6 +76,7 @@ class SparkRuntime:
         block_bytes: int = DEFAULT_BLOCK_BYTES,
         progress: ProgressSink = NO_PROGRESS,
         records: StageRecords | None = None,
+        executor_cores: int = 1,
     ) -> None:
         self.session = session
         self.progress = progress
@@ -78,6 +84,7 @@ class SparkRuntime:
         self.held: list[DataFrame] = []
         self._task_memory_bytes = task_memory_bytes
         self._block_bytes = block_bytes
+        self._executor_cores = executor_cores
         self._shared = SharedValues(session.sparkContext)
         self._accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
         self._errors = ErrorChannel.open()
@@ -85,19 +92,21 @@ class SparkRuntime:
         self._tasks: dict[int, int | None] = {}
         self._stages: dict[int, Stage] = {}
 
-    def sources(self, sources: Sequence[Source]) -> SparkInput:
-        """One task for each source."""
+    def sources(self, sources: Sequence[Source], process_tasks: int = 0) -> SparkInput:
+        """A partition for each source."""
         payloads = tuple(self._shared.dump(source) for source in sources)
-        return SparkInput(payloads=payloads, tasks=max(1, len(payloads)))
+        return SparkInput(payloads=payloads, tasks=max(1, len(payloads)), process_tasks=process_tasks)
 
-    def exchange(self, stage: Stage, given: SparkInput, output: Exchange) -> SparkInput:
-        """What the next stage reads. Nothing runs yet."""
+    def exchange(self, stage: Stage, given: SparkInput, output: Exchange, process_tasks: int = 0) -> SparkInput:
+        """What the next stage, of so many tasks, reads. Nothing runs yet."""
         partitioner = output.partitioner
         blocks = self._frame(stage, given, partitioner=partitioner)
-        moved = spark_version().repartition(blocks, partitioner.partitions, "pid")
-        return SparkInput(moved, tasks=partitioner.partitions, ordered=partitioner.ordered)
+        moved = _moved(blocks, partitioner.partitions, process_tasks)
+        return SparkInput(moved, tasks=partitioner.partitions, ordered=partitioner.ordered, process_tasks=process_tasks)
 
-    def exchange_pair(self, build: tuple[Stage, SparkInput], probe: tuple[Stage, SparkInput]) -> SparkInput:
+    def exchange_pair(
+        self, build: tuple[Stage, SparkInput], probe: tuple[Stage, SparkInput], process_tasks: int = 0
+    ) -> SparkInput:
         """What the next stage reads of two stages with as many partitions: blocks of the first come before the
         second's.
 
@@ -110,8 +119,8 @@ class SparkRuntime:
             partitioner = stage.output.partitioner
             partitions = partitioner.partitions
             frames.append(self._frame(stage, given, partitioner, first_source=number * _STAGE_SOURCES))
-        moved = spark_version().repartition(frames[0].union(frames[1]), partitions, "pid")
-        return SparkInput(moved, tasks=partitions, ordered=True)
+        moved = _moved(frames[0].union(frames[1]), partitions, process_tasks)
+        return SparkInput(moved, tasks=partitions, ordered=True, process_tasks=process_tasks)
 
     def together(self, inputs: Sequence[SparkInput]) -> SparkInput:
         """The partitions of several held inputs, one after the other."""
@@ -135,7 +144,11 @@ class SparkRuntime:
         start = perf_counter()
         try:
             current_watch().check()
-            with spark_progress(self.session, self.progress, stage.purpose), tagged_for(self.session):
+            with (
+                spark_progress(self.session, self.progress, stage.purpose),
+                tagged_for(self.session),
+                described_as(self.session, f"sundog: {', '.join(_steps(stage))}"),
+            ):
                 collected = collect_arrow(self._frame(stage, given))
         finally:
             self.drain_metrics(perf_counter() - start)
@@ -191,7 +204,10 @@ class SparkRuntime:
     ) -> DataFrame:
         self._tasks[stage.number] = given.tasks
         self._stages[stage.number] = stage
-        function = StageFunction(
+        kind: Callable[..., StageFunction] = StageFunction
+        if given.process_tasks:
+            kind = partial(ProcessFunction, partitions=given.tasks or 0, tasks=given.process_tasks)
+        function = kind(
             stage=stage.number,
             sources=given.payloads if given.frame is None else None,
             columns=given.columns,
@@ -211,8 +227,25 @@ class SparkRuntime:
         frame = given.frame
         if frame is None:
             count = len(given.payloads)
-            frame = session_for_blocks(self.session).range(0, count, 1, max(1, count))
-        return frame.mapInArrow(function.__call__, spark_schema)
+            frame = session_for_blocks(self.session).range(0, count, 1, given.process_tasks or max(1, count))
+        if not given.process_tasks:
+            return frame.mapInArrow(function.__call__, spark_schema)
+        profile = profile_of(self.session, self._executor_cores)
+        return frame.mapInArrow(function.__call__, spark_schema, profile=profile)
+
+
+def _steps(stage: Stage) -> list[str]:
+    """The stages of one job by their purposes: those that exchange their rows for a stage, and it."""
+    before = [each.stage for each in stage.inputs if isinstance(each, StageRows)]
+    before += [side for each in stage.inputs if isinstance(each, PairedRows) for side in (each.build, each.probe)]
+    return [*(step for each in before for step in _steps(each)), stage.purpose]
+
+
+def _moved(blocks: DataFrame, partitions: int, process_tasks: int) -> DataFrame:
+    """Each block with the task that computes its partition."""
+    if not process_tasks:
+        return spark_version().repartition(blocks, partitions, "pid")
+    return spark_version().repartition(blocks, process_tasks, task_column("pid", process_tasks, partitions))
 
 
 def _shares_of_time(reported: StageValues) -> dict[int, float]:

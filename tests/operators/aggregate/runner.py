@@ -30,6 +30,7 @@ class Setup:
     memory: int = HUGE
     batch_rows: int = 1 << 18
     probe_rows: int = 1 << 16
+    targets: int = 64
     bucket_bytes: int = 1 << 19
     sampled_rows: int = 1 << 13
     part_rows: int = 1 << 21
@@ -46,6 +47,7 @@ class Setup:
             skip_probe_rows=self.probe_rows,
             first_skip_rows=4 * self.probe_rows,
             partial_table_groups=self.table_groups,
+            scatter_targets=self.targets,
             bucket_bytes=self.bucket_bytes,
             group_sample_rows=self.sampled_rows,
             rows_per_sampled_row=min(DRIVER.rows_per_sampled_row, self.sampled_rows),

@@ -66,6 +66,7 @@ setups = st.builds(
     memory=st.sampled_from([HUGE, 2000, 1]),
     batch_rows=st.sampled_from([1, 3, 8, 1 << 18]),
     probe_rows=st.sampled_from([1, 4, 1 << 16]),
+    targets=st.sampled_from([1, 3, 64, 1 << 40]),
     bucket_bytes=st.sampled_from([64, 1 << 19]),
     sampled_rows=st.sampled_from([1, 3, 1 << 13]),
     part_rows=st.sampled_from([5, 1 << 21]),

@@ -27,7 +27,6 @@ from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts, TopKCosts
 from sundog.operators.topk.topk import TopKOperator
 
-OUTPUT_STRING_BYTES = 1 << 26
 _GROUP = "#group"
 
 
@@ -98,7 +97,7 @@ class FinalAggregate(Operator):
     def _batches(self, columns: Sequence[Vector], rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Batches of moderate size, also where the strings are long."""
         text = sum(text_bytes(column) for column in columns)
-        pieces = max(-(-rows // self.costs.output_batch_rows), -(-text // OUTPUT_STRING_BYTES))
+        pieces = max(-(-rows // self.costs.output_batch_rows), -(-text // self.costs.output_string_bytes))
         for piece in range(pieces):
             start, end = (rows * at // pieces for at in (piece, piece + 1))
             if end > start:

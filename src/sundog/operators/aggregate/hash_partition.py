@@ -3,11 +3,14 @@
 The hash is of the key's values alone, so tasks agree without knowing of each other. Rows of one target lie in one
 piece; a target is a slice. Batches wait until there are some thousand rows for each target: a hundred million rows in
 batches of a row group, sent to 67 targets, were 50,000 pieces, and handing them over was half of the query's time.
+
+Where tasks share the process of an executor, their groups are split up as in one process, and then merged target by
+target: a group that several of them have met travels once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,19 +18,21 @@ import pyarrow as pa
 from sundog.columns.key_words import EXCHANGE_LEVEL
 from sundog.functions.table import order_decides
 from sundog.operators.aggregate.grouping.buckets import spread_chunks
+from sundog.operators.aggregate.grouping.state_merger import estimated_share, merge_in_parts
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
-MAX_TARGETS = 64  # more of them are slower to scatter to (`kernels/groups/partition.py`)
-
 
 @dataclass(frozen=True)
 class HashPartition(Partitioner):
+    """`merges`: `layout` is that of groups inside a process, which leave it merged and written out."""
+
     layout: StateLayout
     partitions: int
     costs: GroupingCosts
+    merges: bool = False
     joinable = True
 
     @property
@@ -36,10 +41,20 @@ class HashPartition(Partitioner):
 
     @property
     def schema(self) -> pa.Schema:
-        return self.layout.exchange_schema
+        return self.layout.written.exchange_schema if self.merges else self.layout.exchange_schema
+
+    @property
+    def combines(self) -> bool:
+        return self.merges
+
+    def combine(self, batches: Sequence[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        chunks, written = [self.layout.from_batch(batch) for batch in batches], self.layout.written
+        if estimated_share(self.layout, chunks, self.costs) < self.costs.max_combined_share:
+            chunks = [each.states() for each in merge_in_parts(self.layout, chunks, context, self.costs)]
+        return (batch for chunk in chunks for batch in written.to_batches(chunk))
 
     def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
-        targets = min(self.partitions, MAX_TARGETS)
+        targets = min(self.partitions, self.costs.scatter_targets)
         pieces = self.costs.exchange_piece_rows * targets
         enough = max(pieces, min(4 * pieces, self.costs.exchange_batch_rows))
         waiting: list[Chunk] = []
@@ -64,4 +79,4 @@ class HashPartition(Partitioner):
 
     def describe(self) -> str:
         keys = ", ".join(name for name, _ in self.layout.keys)
-        return f"HashExchange: keys=[{keys}]"
+        return f"HashExchange: keys=[{keys}]{', merged per executor' if self.merges else ''}"

@@ -15,19 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sundog.columns.key_words import SAMPLE_LEVEL
 from sundog.functions.grouped import Accumulator, Groups, one_group
-from sundog.operators.aggregate.grouping.buckets import merge_chunks, sample_chunks
 from sundog.operators.aggregate.grouping.pending import Pending
-from sundog.operators.aggregate.grouping.state_merger import merge_in_parts
+from sundog.operators.aggregate.grouping.state_merger import estimated_share, merge_in_parts
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.inputs import Rows
 from sundog.operators.aggregate.keys.group_table import GroupTable
 from sundog.operators.aggregate.skip_probe import SkipProbe
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
-
-_SAMPLED_PARTS = 64
 
 
 class PartialGrouping:
@@ -108,19 +104,12 @@ class PartialGrouping:
 
     def _combine(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         """Send chunks on, merged if that makes them much fewer rows."""
-        if len(chunks) > 1 and self._estimated_share(chunks) < self._costs.max_combined_share:
+        share = estimated_share(self._layout, chunks, self._costs) if len(chunks) > 1 else 1.0
+        if share < self._costs.max_combined_share:
             for grouped in merge_in_parts(self._layout, chunks, self._context, self._costs):
                 yield from self._emit([grouped.states()])
         else:
             yield from self._emit(chunks)
-
-    def _estimated_share(self, chunks: list[Chunk]) -> float:
-        """Groups among rows, judged by the keys whose hash falls into one part of 64."""
-        if not self._layout.keys:
-            return 0.0
-        sample = sample_chunks(self._layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
-        rows = sum(chunk.length for chunk in sample)
-        return merge_chunks(self._layout, sample, self._costs).count / max(rows, 1)
 
     def _emit(self, chunks: list[Chunk]) -> Iterator[Chunk]:
         for chunk in chunks:

@@ -43,26 +43,28 @@ def aggregate_phases(
     in_process: bool,
     shares: int = 1,
     parts: int = 1,
+    merged: bool = False,
     hidden: frozenset[str] = frozenset(),
     best: BestGroups | None = None,
 ) -> tuple[Phase, ...]:
     """The phases of GROUP BY `keys`, with `partitions` tasks after each exchange.
 
     `in_process`: all of them run in this process, and exchanges hand over batches as they are. `shares`: as many tasks
-    read all rows, and each takes a share of the keys, which waits in `parts`. `hidden` and `best`: what of the result
-    nobody wants.
+    read all rows, and each takes a share of the keys, which waits in `parts`. `merged`: tasks of the first phase share
+    processes, and their groups are merged before they leave one. `hidden` and `best`: what of the result nobody wants.
     """
     last = partitions if keys else 1
     values = distinct_values(aggregates)
     if not values:
-        partial = PartialAggregate(keys, aggregates, costs, in_process or shares > 1, shares)
-        final = FinalAggregate(keys, aggregates, costs, partial.in_process, hidden, best, parts)
-        return (Phase(partial, _exchange(partial, last)), Phase(final, None))
+        partial = PartialAggregate(keys, aggregates, costs, in_process or shares > 1 or merged, shares)
+        final = FinalAggregate(keys, aggregates, costs, in_process or shares > 1, hidden, best, parts)
+        return (Phase(partial, _exchange(partial, last, merged)), Phase(final, None))
     middle = DistinctAggregate(keys, values, aggregates, costs, in_process, parts)
-    partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, costs, in_process or shares > 1, shares)
+    stays = in_process or shares > 1 or merged
+    partial = PartialAggregate(middle.inner_keys, middle.inner_aggregates, costs, stays, shares)
     final = FinalAggregate(keys, middle.outer_aggregates, costs, in_process, hidden, best)
     return (
-        Phase(partial, _exchange(partial, partitions)),
+        Phase(partial, _exchange(partial, partitions, merged)),
         Phase(middle, HashPartition(middle.layout, last, costs)),
         Phase(final, None),
     )
@@ -73,8 +75,8 @@ def grouped_by(keys: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...
     return (*keys, *distinct_values(aggregates))
 
 
-def _exchange(partial: PartialAggregate, partitions: int) -> Partitioner | None:
-    return HashPartition(partial.layout, partitions, partial.costs) if partial.shares == 1 else None
+def _exchange(partial: PartialAggregate, partitions: int, merged: bool) -> Partitioner | None:
+    return HashPartition(partial.layout, partitions, partial.costs, merged) if partial.shares == 1 else None
 
 
 def distinct_values(aggregates: tuple[AggregateCall, ...]) -> tuple[NamedExpr, ...]:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sundog.columns.key_words import PART_LEVEL, SPILL_LEVEL, WAIT_LEVEL
-from sundog.operators.aggregate.grouping.buckets import Grouped, merge_chunks, spread_chunks
+from sundog.columns.key_layout import MAX_TARGETS
+from sundog.columns.key_words import PART_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL, WAIT_LEVEL
+from sundog.operators.aggregate.grouping.buckets import Grouped, merge_chunks, sample_chunks, spread_chunks
 from sundog.operators.aggregate.grouping.pending import Pending
 from sundog.operators.aggregate.grouping.spill import SpillFiles
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
-_MAX_PARTS = 64
+_SAMPLED_PARTS = 64
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
 
 
@@ -98,7 +99,7 @@ def merge_in_parts(
     layout: StateLayout, chunks: list[Chunk], context: TaskContext, costs: GroupingCosts
 ) -> Iterator[Grouped]:
     """Merge any number of partial groups, so many of the keys at a time that buckets of them fit the caches."""
-    parts = min(_MAX_PARTS, sum(chunk.length for chunk in chunks) // costs.merge_part_rows + 1)
+    parts = min(costs.scatter_targets, MAX_TARGETS, sum(chunk.length for chunk in chunks) // costs.merge_part_rows + 1)
     if parts == 1 or not layout.keys:
         yield merge_chunks(layout, chunks, costs)
         return
@@ -106,3 +107,12 @@ def merge_in_parts(
     while pieces:
         context.check_cancelled()
         yield merge_chunks(layout, [pieces.pop()[1]], costs)
+
+
+def estimated_share(layout: StateLayout, chunks: list[Chunk], costs: GroupingCosts) -> float:
+    """Groups among rows, judged by the keys whose hash falls into one part of 64."""
+    if not layout.keys:
+        return 0.0
+    sample = sample_chunks(layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
+    rows = sum(chunk.length for chunk in sample)
+    return merge_chunks(layout, sample, costs).count / max(rows, 1)

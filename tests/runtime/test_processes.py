@@ -1,0 +1,271 @@
+"""Several partitions in one process: which task has which, and threads between one input and one output."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sundog.expr.calls import AggregateCall, NamedExpr
+from sundog.expr.nodes import Column
+from sundog.operators.aggregate.phases import aggregate_phases
+from sundog.operators.base import Operator, Partitioner
+from sundog.operators.context import TaskCancelled
+from sundog.operators.sources import HeldBatches
+from sundog.plan.costs import EXECUTORS
+from sundog.runtime.exchange import decode_block
+from sundog.runtime.processes import threads
+from sundog.runtime.processes.profiles import executor_processes, python_memory_bytes
+from sundog.runtime.processes.stage import ProcessFunction, partitions_of, task_of
+from sundog.runtime.processes.threads import Emit, PartitionThreads
+from sundog.runtime.worker_errors import ErrorChannel
+from tests.runtime.toys import FailAt, Modulo, Numbers
+
+
+def row(*values: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": list(values)})
+
+
+def made_by(runner: PartitionThreads[int], *arguments: Any) -> list[int]:
+    return [number for batch in runner.run(*arguments) for number in batch.column(0).to_pylist()]
+
+
+def passes_on(partition: int, items: Iterator[int], emit: Emit) -> None:
+    for item in items:
+        emit(row(item))
+
+
+@given(st.integers(1, 40), st.integers(1, 200))
+def test_every_partition_has_one_task(tasks: int, partitions: int) -> None:
+    found = [partition for task in range(tasks) for partition in partitions_of(task, tasks, partitions)]
+    assert found == list(range(partitions))
+    assert all(p in partitions_of(task_of(p, tasks, partitions), tasks, partitions) for p in range(partitions))
+
+
+@given(st.lists(st.integers(0, 4), max_size=60))
+def test_each_item_reaches_its_partition_in_order(addresses: list[int]) -> None:
+    got: dict[int, list[int]] = {partition: [] for partition in range(5)}
+
+    def work(partition: int, items: Iterator[int], emit: Emit) -> None:
+        for item in items:
+            got[partition].append(item)
+            emit(row(item))
+
+    items = [(address, number) for number, address in enumerate(addresses)]
+    runner = PartitionThreads(work, lambda item: 1, threading.Event())
+    assert sorted(made_by(runner, range(5), items)) == list(range(len(items)))
+    assert got == {p: [number for address, number in items if address == p] for p in range(5)}
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_partitions_without_input_run_on_so_many_threads(count: int) -> None:
+    names: set[str] = set()
+
+    def work(partition: int, items: Iterator[int], emit: Emit) -> None:
+        names.add(threading.current_thread().name)
+        emit(row(partition))
+
+    runner = PartitionThreads(work, lambda item: 1, threading.Event())
+    assert sorted(made_by(runner, range(8), (), count)) == list(range(8))
+    assert 1 <= len(names) <= min(count, 8)
+
+
+def test_full_queues_neither_lose_rows_nor_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MAX_WAITING_BYTES", 3)
+    items = [(number % 4, number) for number in range(400)]
+    runner = PartitionThreads(passes_on, lambda item: 1, threading.Event())
+    assert sorted(made_by(runner, range(4), items)) == list(range(400))
+
+
+def test_a_partition_that_has_enough_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MAX_WAITING_BYTES", 3)
+
+    def work(partition: int, items: Iterator[int], emit: Emit) -> None:
+        if partition:
+            passes_on(partition, items, emit)
+        else:
+            emit(row(next(items)))
+
+    items = [(number % 2, number) for number in range(100)]
+    runner = PartitionThreads(work, lambda item: 1, threading.Event())
+    assert sorted(made_by(runner, range(2), items)) == [0, *range(1, 100, 2)]
+
+
+def test_the_first_error_stops_the_others_and_is_raised() -> None:
+    stopped = threading.Event()
+
+    def work(partition: int, items: Iterator[int], emit: Emit) -> None:
+        if partition == 2:
+            raise ValueError("of partition 2")
+        try:
+            for _ in items:
+                pass
+        except TaskCancelled:
+            stopped.set()
+            raise
+
+    def endless() -> Iterator[tuple[int, int]]:
+        while True:
+            yield 0, 1
+
+    runner = PartitionThreads(work, lambda item: 1, threading.Event())
+    with pytest.raises(ValueError, match="of partition 2"):
+        list(runner.run(range(3), endless()))
+    assert stopped.is_set()
+
+
+def test_a_reader_that_stops_stops_the_threads() -> None:
+    cancelled = threading.Event()
+    before = threading.active_count()
+
+    def work(partition: int, items: Iterator[int], emit: Emit) -> None:
+        while True:
+            emit(row(partition))
+
+    stream = PartitionThreads(work, lambda item: 1, cancelled).run(range(3), (), 3)
+    next(stream)
+    stream.close()
+    assert cancelled.is_set()
+    assert threading.active_count() == before
+
+
+def test_an_error_of_the_input_stops_the_threads() -> None:
+    def broken() -> Iterator[tuple[int, int]]:
+        yield 0, 1
+        raise OSError("no more input")
+
+    runner = PartitionThreads(passes_on, lambda item: 1, threading.Event())
+    with pytest.raises(OSError, match="no more input"):
+        list(runner.run(range(2), broken()))
+
+
+class Reported:
+    """Stands for an accumulator of Spark's."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[int, int], Any] = {}
+
+    def add(self, value: dict[tuple[int, int], Any]) -> None:
+        self.values |= value
+
+
+def function(
+    operators: tuple[Operator, ...],
+    partitioner: Partitioner | None,
+    partitions: int,
+    tasks: int,
+    sources: list[Any] | None = None,
+    memory: int = 1 << 20,
+) -> ProcessFunction:
+    return ProcessFunction(
+        stage=0,
+        sources=None if sources is None else tuple(map(pickle.dumps, sources)),
+        columns=None,
+        pickled_operators=pickle.dumps(operators),
+        operator_count=len(operators),
+        shared=(),
+        partitioner=partitioner,
+        result_schema=None,
+        block_bytes=1 << 12,
+        task_memory_bytes=memory,
+        address=0,
+        ordered=False,
+        first_source=0,
+        accumulator=Reported(),
+        errors=ErrorChannel.open(),
+        partitions=partitions,
+        tasks=tasks,
+    )
+
+
+def shuffled(first: ProcessFunction, last: ProcessFunction) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """What the tasks of a second stage put out, of what those of the first send them, block by block."""
+    blocks: dict[int, list[pa.RecordBatch]] = {}
+    for task in range(first.tasks):
+        numbers = list(partitions_of(task, first.tasks, first.partitions))
+        for row_of_block in first([pa.RecordBatch.from_pydict({"id": numbers})]):
+            target = task_of(row_of_block.column(0)[0].as_py(), last.tasks, last.partitions)
+            blocks.setdefault(target, []).append(row_of_block)
+    for task in range(last.tasks):
+        yield task, list(last(blocks.get(task, [])))
+
+
+def rows_of(blocks: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches([batch for row in blocks for batch in decode_block(row.column(2)[0].as_buffer())])
+
+
+@given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=25)
+def test_each_row_reaches_the_process_that_has_its_partition(sources: int, targets: int, few: int, many: int) -> None:
+    numbers = [Numbers(n * 100, n * 100 + 100) for n in range(sources)]
+    first = function((), Modulo(targets), sources, min(few, sources), numbers)
+    last = function((), None, targets, min(many, targets))
+    found: list[int] = []
+    for task, blocks in shuffled(first, last):
+        own = [n for batch in (rows_of(blocks).to_batches() if blocks else ()) for n in batch.column(0).to_pylist()]
+        assert {n % targets for n in own} <= set(partitions_of(task, last.tasks, targets))
+        found += own
+    assert sorted(found) == list(range(sources * 100))
+    assert set(first.accumulator.values) == {(0, partition) for partition in range(sources)}
+    counted = sum(values[-1][4].get("exchange_rows", 0) for values in first.accumulator.values.values())
+    assert counted == sources * 100
+
+
+def test_an_error_of_one_partition_is_the_error_of_the_task() -> None:
+    failing = function((FailAt(150),), Modulo(2), 3, 1, [Numbers(n * 100, n * 100 + 100) for n in range(3)])
+    with pytest.raises(RuntimeError, match="met 150"):
+        list(failing([pa.RecordBatch.from_pydict({"id": [0, 1, 2]})]))
+
+
+@given(st.integers(1, 2000), st.sampled_from([1 << 12, 1 << 20]), st.sampled_from(["n", "s"]))
+@settings(max_examples=20)
+def test_groups_of_one_process_are_merged_before_they_leave_it(distinct: int, memory: int, key: str) -> None:
+    """With little memory they leave it sooner, and are merged by the second phase."""
+    rows = [{"n": row * 7919 % distinct, "s": f"key {row * 7919 % distinct}", "v": row} for row in range(3000)]
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
+    table = pa.Table.from_pylist(rows, schema)
+    keys = (NamedExpr(key, Column(key, schema.field(key).type)),)
+    calls = (AggregateCall("total", "sum", (Column("v", pa.int64()),), pa.int64()),)
+    partial, final = aggregate_phases(keys, calls, 5, EXECUTORS, in_process=False, merged=True)
+    sources = [HeldBatches(table.slice(n * 750, 750).to_batches()) for n in range(4)]
+    first = function((partial.operator,), partial.partitioner, 4, 2, sources, memory)
+    last = function((final.operator,), None, 5, 2)
+    found = pa.concat_tables([rows_of(blocks) for _, blocks in shuffled(first, last) if blocks])
+    expected = table.group_by(key).aggregate([("v", "sum")])
+    assert dict(zip(*(column.to_pylist() for column in found.columns), strict=True)) == dict(
+        zip(expected[key].to_pylist(), expected["v_sum"].to_pylist(), strict=True)
+    )
+    sent = sum(values[-1][4].get("exchange_rows", 0) for values in first.accumulator.values.values())
+    if memory > 1 << 12 and distinct <= 700:
+        assert sent == 2 * distinct, "each of two processes sends a group once"
+
+
+@pytest.mark.parametrize(
+    ("master", "confs", "expected"),
+    [
+        ("spark://host:7077", {}, None),
+        ("spark://host:7077", {"spark.executor.pyspark.memory": "2g"}, 2 << 30),
+        ("yarn", {}, 384 << 20),
+        ("yarn", {"spark.executor.memory": "20g"}, 2 << 30),
+        ("yarn", {"spark.executor.memory": "20g", "spark.executor.memoryOverheadFactor": "0.5"}, 10 << 30),
+        ("yarn", {"spark.executor.memoryOverhead": "3000"}, 3000 << 20),
+        ("yarn", {"spark.executor.memoryOverhead": "3g", "spark.executor.pyspark.memory": "1g"}, 1 << 30),
+        ("k8s://https://host", {"spark.executor.memory": "10g"}, 4 << 30),
+    ],
+)
+def test_python_has_the_memory_that_the_settings_give_it(
+    master: str, confs: dict[str, str], expected: int | None
+) -> None:
+    assert python_memory_bytes(master, confs) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("wish", ["auto", "slot", "executor"])
+def test_a_local_session_has_a_process_for_each_slot(spark: Any, wish: Any) -> None:
+    assert executor_processes(spark, wish) is None
