@@ -100,7 +100,20 @@ def test_case_mapping_is_full() -> None:
     assert run(call(StringFunction.LOWER, TEXT), "ΑΣ", "ΑΣΑ", "İ", "ABC") == ["ας", "ασα", "i̇", "abc"]
 
 
+def test_letters_that_the_icu_of_older_sparks_does_not_know() -> None:
+    """Of Unicode 17, which ICU follows since Spark 4.2."""
+    assert run(call(StringFunction.UPPER, TEXT), "\ua7d3\U00016ebb") == ["\ua7d2\U00016ea0"]
+    assert run(call(StringFunction.UPPER_OF_UNICODE_16, TEXT), "é\ua7d3\U00016ebb") == ["É\ua7d3\U00016ebb"]
+    assert run(call(StringFunction.LOWER, TEXT), "\ua7ce", "AΣ\u1acf", "\u0295Σ") == ["\ua7cf", "aς\u1acf", "\u0295σ"]
+    older = ["\ua7ce", "aς\u1acf", "\u0295ς"]
+    assert run(call(StringFunction.LOWER_OF_UNICODE_16, TEXT), "\ua7ce", "AΣ\u1acf", "\u0295Σ") == older
+    assert case_mapping.lower("A\u03a3\u1acfA", 16) == "a\u03c2\u1acfa"
+    assert case_mapping.lower("A\u03a3\u1acfA", 17) == "a\u03c3\u1acfa"
+
+
 def test_letters_that_this_python_may_not_know() -> None:
+    assert case_mapping.upper("\u2c5f\U00010597\U000105bc") == "\u2c2f\U00010570\U00010595"  # Unicode 14: Python 3.11
+    assert case_mapping.lower("A\u03a3\U00010570") == "a\u03c3\U00010597"
     assert case_mapping.upper("\u0264\U00010d70") == "\ua7cb\U00010d50"
     assert case_mapping.lower("\ua7cb\U00010d50") == "\u0264\U00010d70"
     assert case_mapping.lower("A\u03a3\U00010d50") == "a\u03c3\U00010d70"  # followed by a letter, so not final

@@ -18,7 +18,7 @@ import pytest
 
 from sundog.expr.nodes import Column
 from sundog.expr.printing import call_text, named_text, render
-from sundog.front.catalyst_json import Node, place_of
+from sundog.front.catalyst_json import Node, link_of
 from sundog.front.expressions.reading import Scope
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.operators.aggregate.phases import aggregate_phases
@@ -121,7 +121,7 @@ def function(name: str, *children: Node, **fields: Any) -> Node:
 
 def aggregate(keys: list[Node], outputs: list[Node], path: tuple[int, ...] = ()) -> Node:
     return Node(
-        "Aggregate", {"groupingExpressions": tuple(keys), "aggregateExpressions": tuple(outputs)}, (), place_of(path)
+        "Aggregate", {"groupingExpressions": tuple(keys), "aggregateExpressions": tuple(outputs)}, (), link_of(path)
     )
 
 

@@ -20,13 +20,15 @@ import pyarrow as pa
 import pytest
 
 from sundog.expr.evaluation.zones import Zone
-from sundog.expr.nodes import Cast, Column, EvalMode, Literal
+from sundog.expr.nodes import Cast, Column, EvalMode, Literal, StringCall, StringFunction
 from sundog.expr.printing import render
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS, translate
 from sundog.support import Code, Declined
+from sundog.tree import walk
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, spark_name
+from sundog.versions import VERSIONS
 from tests.plans.record_expressions import GROUPS, SCHEMA
 from tests.plans.versions import FOLDERS, NEWEST, known_to, parse_recorded
 
@@ -156,8 +158,16 @@ def test_all_reasons_of_a_tree_are_gathered() -> None:
     assert codes == [Code.NONDETERMINISTIC, Code.UNKNOWN_EXPRESSION]
 
 
+def test_case_mapping_is_that_of_the_versions_icu() -> None:
+    functions = {16: StringFunction.UPPER_OF_UNICODE_16, 17: StringFunction.UPPER}
+    tree = tree_of(recorded("upper(s)"))
+    for version, unicode in (("4.0", 16), ("4.1", 16), ("4.2", 17), ("4.3", 17)):
+        found = translate(tree, scope_of(tree, case_mapping=VERSIONS[version].unicode))
+        assert [node.function for node in walk(found) if isinstance(node, StringCall)] == [functions[unicode]]
+
+
 def test_case_mapping_without_icu_declines() -> None:
-    assert declined_codes(recorded("upper(s)"), icu_case_mapping=False) == [Code.UNKNOWN_EXPRESSION]
+    assert declined_codes(recorded("upper(s)"), case_mapping=None) == [Code.UNKNOWN_EXPRESSION]
 
 
 def zoned(sql: str, zone: str) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.oracle.tables import events, write_files
-from tests.plans import record_aggregates, record_expressions, record_joins, record_windows
+from tests.plans import record_aggregates, record_expressions, record_joins, record_subqueries, record_windows
 from tests.plans.analysed import analysed, plan_text
 from tests.plans.versions import NEWEST
 
@@ -51,7 +51,7 @@ def main() -> None:
     folder = NEWEST.with_name(spark_version().name)
     folder.mkdir(exist_ok=True)
     record(spark, folder)
-    for recorder in (record_aggregates, record_expressions, record_joins, record_windows):
+    for recorder in (record_aggregates, record_expressions, record_joins, record_subqueries, record_windows):
         recorder.record(spark, folder)
     spark.stop()
 

@@ -16,7 +16,7 @@ from typing import Any
 from tests.oracle.tables import events, write_files
 from tests.plans.analysed import analysed, stable_text
 
-from sundog.front.catalyst_json import Node, place_of
+from sundog.front.catalyst_json import Node, link_of
 from sundog.front.jvm.plan import CatalystPlan
 
 QUERIES = [
@@ -87,5 +87,5 @@ def load(entry: Any) -> Any:
         return tuple(items) if items and all(isinstance(item, Node) for item in items) else items
     if isinstance(entry, dict) and {"name", "path", "fields"} <= set(entry):
         fields = {key: load(value) for key, value in entry["fields"].items()}
-        return Node(entry["name"], fields, tuple(map(load, entry.get("children", ()))), place_of(entry["path"]))
+        return Node(entry["name"], fields, tuple(map(load, entry.get("children", ()))), link_of(entry["path"]))
     return entry

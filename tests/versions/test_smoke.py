@@ -209,6 +209,17 @@ def test_expressions(session: Any, ansi: str) -> None:
         assert run.accelerated, run.fallback_reasons
 
 
+def test_case_of_recent_letters(session: Any) -> None:
+    """By the Unicode of this Spark's ICU. 3.5 has none, and keeps it."""
+    letters = "\u2c5f\u2c2f\ua7d3\ua7d2\U00016ebb\U00016ea0"
+    sql = (
+        f"SELECT id, upper(concat(s, '{letters}')) u, lower(concat(s, '{letters}')) l FROM events ORDER BY id LIMIT 40"
+    )
+    ours, theirs, run = both(session, lambda frame: canonical(frame.collect()), sql)
+    assert ours == theirs
+    assert run.accelerated or spark_version().name == "3.5"
+
+
 @pytest.mark.parametrize("case", RAISING)
 def test_error(session: Any, case: str, ansi: str) -> None:
     """Spark's exception under ANSI, from an action that is run again and from a write, which is not; else its value."""

@@ -2,13 +2,13 @@
 
 The JSON of a plan is a list of nodes in pre-order; each says how many children follow. A field that holds expressions
 is again such a list (one tree), a list of such lists (several trees) or, in Expand, a list of those. Fields that point
-at children are indexes, which the tree replaces. Unknown classes and fields are kept as they are: whoever reads the
+at children are indexes, which the tree replaces. Unknown classes and fields are kept as they are: the reader of the
 tree decides.
 
 What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm/details.py`.
 
-Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node's place
-is a link to its parent's, of which `path` makes a tuple for the few that are asked.
+Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node has
+a link to its parent's link, of which `path` makes a tuple for the few that are asked.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 from sundog.support import Code, Declined
 from sundog.versions.model import PlanNames
 
-Place = tuple[Any, int] | None
-"""Where a node is in its tree: its parent's place and its index among the children; None for the root."""
+Link = tuple[Any, int] | None
+"""Where a node is in its tree: its parent's link and its index among the children; None for the root."""
 
 _AS_THEY_ARE = PlanNames()
 
@@ -34,7 +34,7 @@ class Node:
     name: str
     fields: dict[str, Any]
     children: tuple[Node, ...] = ()
-    place: Place = field(default=None, compare=False, repr=False)
+    link: Link = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, key: str) -> Any:
         """A field: a Node where it holds one tree, a tuple of Nodes where it holds several, else the raw value."""
@@ -67,9 +67,9 @@ class Node:
     def path(self) -> tuple[int, ...]:
         """The child indexes that lead from the root of the tree to this node."""
         indexes = []
-        place = self.place
-        while place is not None:
-            place, index = place
+        link = self.link
+        while link is not None:
+            link, index = link
             indexes.append(index)
         return tuple(reversed(indexes))
 
@@ -113,12 +113,12 @@ def replace_nodes(root: Node, make: Callable[[Node, Node | None], Node | None]) 
     return made[id(root)]
 
 
-def place_of(path: Sequence[int]) -> Place:
+def link_of(path: Sequence[int]) -> Link:
     """The inverse of `Node.path`."""
-    place: Place = None
+    link: Link = None
     for index in path:
-        place = (place, index)
-    return place
+        link = (link, index)
+    return link
 
 
 def parse_plan(text: str, names: PlanNames = _AS_THEY_ARE) -> Node:
@@ -141,7 +141,7 @@ class _Open:
     """A node whose children are still being read."""
 
     raw: dict[str, Any]
-    place: Place
+    link: Link
     missing: int
     children: list[Node] = field(default_factory=list)
 
@@ -150,8 +150,8 @@ def _parse_tree(nodes: list[dict[str, Any]], names: PlanNames) -> Node:
     unfinished: list[_Open] = []
     for number, raw in enumerate(nodes):
         above = unfinished[-1] if unfinished else None
-        place = None if above is None else (above.place, len(above.children))
-        unfinished.append(_Open(raw, place, int(raw["num-children"])))
+        link = None if above is None else (above.link, len(above.children))
+        unfinished.append(_Open(raw, link, int(raw["num-children"])))
         while unfinished[-1].missing == 0:
             node = _finished(unfinished.pop(), names)
             if not unfinished:
@@ -165,7 +165,7 @@ def _finished(entry: _Open, names: PlanNames) -> Node:
     raw = entry.raw
     values = {key: _parse_value(value, names) for key, value in raw.items() if key not in ("class", "num-children")}
     name = names.class_name(str(raw["class"]).rsplit(".", 1)[-1].rstrip("$"))
-    return Node(name, names.renamed(name, values), tuple(entry.children), entry.place)
+    return Node(name, names.renamed(name, values), tuple(entry.children), entry.link)
 
 
 def _only(root: Node, left: int) -> Node:

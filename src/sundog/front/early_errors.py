@@ -1,8 +1,8 @@
 """Expressions that Spark evaluates, and that may raise, for rows that do not need them: such a part stays on Spark.
 
 Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
-twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another
-one outside of whole-stage code. Both matter only to what can raise.
+twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is
+another order outside of whole-stage code. Both matter only to what can raise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sundog.plan.logical import Aggregate, Expand, Filter, Join, LogicalPlan, Pr
 from sundog.support import Code, Reason
 from sundog.tree import walk
 
-_MOST_GENERATED_COLUMNS = 100  # spark.sql.codegen.maxFields
+_MAX_GENERATED_COLUMNS = 100  # spark.sql.codegen.maxFields
 
 
 def early_errors(plan: LogicalPlan, whole_stage: bool) -> Reason | None:
@@ -29,7 +29,7 @@ def early_errors(plan: LogicalPlan, whole_stage: bool) -> Reason | None:
         match node:
             case Filter(predicate=predicate) if can_raise(predicate):
                 tests = conjuncts(predicate)
-                if len(tests) > 1 and not (whole_stage and len(node.schema) <= _MOST_GENERATED_COLUMNS):
+                if len(tests) > 1 and not (whole_stage and len(node.schema) <= _MAX_GENERATED_COLUMNS):
                     return Reason(
                         Code.CAN_RAISE, "without generated code, Spark tests a WHERE in another order", "Filter"
                     )

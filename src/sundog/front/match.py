@@ -37,7 +37,7 @@ from sundog.tree import walk
 
 TableReader = Callable[[Node, Node | None], Table]
 ForeignReader = Callable[[Node], Foreign]
-MAX_OPERATORS = 100  # some five Python calls each, of the thousand that there may be
+MAX_OPERATORS = 100  # some five Python calls each; Python allows a thousand inside each other
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
 
@@ -52,6 +52,8 @@ class Match:
 
 @dataclass
 class Matches:
+    """What is taken of a plan, and the reasons against the rest, each once."""
+
     found: list[Match] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
 
@@ -88,6 +90,8 @@ def convert_subquery(
 
 
 class _Matcher:
+    """One search through a plan."""
+
     def __init__(
         self,
         read_table: TableReader,
@@ -131,11 +135,11 @@ class _Matcher:
         return plan
 
     def _search(self, node: Node, matches: Matches, above: Reason | None) -> bool:
-        """Whether that was all about this subtree. `above`: why something above `node` shows its partitions, if
+        """Whether the search is done with this subtree. `above`: why something above `node` shows its partitions, if
         anything."""
         try:
             self._check_depth(node)
-            plan = self._convert_result(node) if self._collected and node.place is None else self._convert(node)
+            plan = self._convert_result(node) if self._collected and node.link is None else self._convert(node)
         except Declined as declined:
             with suppress(Declined):  # the reasons of the whole are the ones to show
                 below = self._topk_below_projection(node)
@@ -198,7 +202,7 @@ class _Matcher:
             case "Aggregate":
                 self._check_enabled(self._settings.aggregate_enabled, "spark.sundog.aggregate.enabled", node)
                 child = self._convert_input(node.child)
-                return self._added_up(match_aggregate(node, child, self._scope(child)))
+                return self._in_order_of_addition(match_aggregate(node, child, self._scope(child)))
             case "Expand":
                 child = self._convert(node.child)
                 return match_expand(node, child, self._scope(child))
@@ -213,7 +217,7 @@ class _Matcher:
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
                 child = self._convert_input(node.child) if node["partitionSpec"] else self._window_input(node)
-                return self._added_up(match_window(node, child, self._scope(child)))
+                return self._in_order_of_addition(match_window(node, child, self._scope(child)))
             case "Repartition" | "RepartitionByExpression" | "RebalancePartitions" if self._shapes_above:
                 check_repartition(node)
                 return self._convert(node.child)
@@ -243,7 +247,8 @@ class _Matcher:
             raise Declined(*reasons)
         return plans
 
-    def _added_up(self, plan: LogicalPlan) -> LogicalPlan:
+    def _in_order_of_addition(self, plan: LogicalPlan) -> LogicalPlan:
+        """A matched shape whose doubles are added in Spark's order, if the session asks for that."""
         strict = self._settings.floating_point == "spark"
         return added_as_spark_does(plan, self._session.segment_trees) if strict else plan
 

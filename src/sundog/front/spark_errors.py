@@ -37,7 +37,7 @@ class QueryDateTimeError(_WithState, DateTimeException):  # type: ignore[misc]
 
 
 class QueryRuntimeError(_WithState, SparkRuntimeException):  # type: ignore[misc]
-    """Any other value that cannot be."""
+    """Any other value that Spark rejects."""
 
 
 _CLASSES: dict[ErrorKind, type[PySparkException]] = {

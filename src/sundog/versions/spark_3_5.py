@@ -38,6 +38,7 @@ class Spark35(Spark40):
     # True by default there. The optimiser replaces each IN of an empty list.
     confs_of_the_optimizer: ClassVar[frozenset[str]] = frozenset(["spark.sql.legacy.nullInEmptyListBehavior"])
     widens_stored_types: ClassVar[bool] = False
+    has_profiles: ClassVar[bool] = False
     has_session_tags: ClassVar[bool] = False
     connect: ClassVar[ConnectClasses | None] = None
     writer_commands: ClassVar[type[WriterCommands]] = CommandsOf35

@@ -46,4 +46,4 @@ class Spark40(Spark41):
         from pyspark.sql.functions import expr
 
         keys = ", ".join(map(str, keys_for(partitions)))
-        return blocks.repartition(partitions, expr(f"element_at(array({keys}), {column} + 1)"))
+        return blocks.repartition(partitions, expr(f"element_at(array({keys}), ({column}) + 1)"))

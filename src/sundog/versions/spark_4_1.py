@@ -1,4 +1,4 @@
-"""Spark 4.1: what differs from 4.2."""
+"""Spark 4.1: what differs from 4.2. Its ICU, and that of 4.0, knows Unicode 16."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class Spark41(Spark42):
     newest_java: ClassVar[int | None] = (
         23  # 24 took away `Subject.getSubject`, which its Hadoop calls for every file system
     )
+
+    unicode: ClassVar[int] = 16
 
     def arrow_schema(self, schema: StructType, large_types: bool = False) -> pa.Schema:
         from pyspark.sql.pandas.types import to_arrow_schema

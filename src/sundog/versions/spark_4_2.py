@@ -1,4 +1,4 @@
-"""Spark 4.2: what differs from 4.3. Nothing that sundog uses."""
+"""Spark 4.2: what differs from 4.3. A Python worker has a core's share of memory, however many cores its task has."""
 
 from __future__ import annotations
 
@@ -9,3 +9,5 @@ from sundog.versions.spark_4_3 import Spark43
 
 class Spark42(Spark43):
     name: ClassVar[str] = "4.2"
+
+    shares_pyspark_memory: ClassVar[bool] = False

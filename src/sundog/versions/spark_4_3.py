@@ -39,6 +39,9 @@ class Spark43:
     confs_of_the_optimizer: ClassVar[frozenset[str]] = frozenset()
     """Settings that this version's optimiser has obeyed in the plan, so that `front` need not decline for them."""
 
+    unicode: ClassVar[int] = 17
+    """The Unicode of this version's ICU, whose case mapping `upper` and `lower` are."""
+
     widens_stored_types: ClassVar[bool] = True
     """Whether Spark's Parquet reader reads a column as a wider type than the file's: an INT32 as a bigint."""
 
@@ -136,6 +139,12 @@ class Spark43:
     writer_commands: ClassVar[type[WriterCommands]] = WriterCommands
     """The commands that a writer of the JVM's would run."""
 
+    has_profiles: ClassVar[bool] = True
+    """Whether `mapInArrow` takes a resource profile."""
+
+    shares_pyspark_memory: ClassVar[bool] = True
+    """Whether a task with all cores of an executor has all of `spark.executor.pyspark.memory`, not a core's share."""
+
     has_session_tags: ClassVar[bool] = True
     """Whether jobs carry tags of their session, by which `interruptAll` and `interruptTag` of a classic session find
     them."""
@@ -198,5 +207,7 @@ class Spark43:
     """Settings of the session that blocks are exchanged in, besides those that every version has."""
 
     def repartition(self, blocks: DataFrame, partitions: int, column: str) -> DataFrame:
-        """Each row in the partition whose number is in `column`."""
-        return blocks.repartitionById(partitions, column)
+        """Each row in the partition whose number is that of `column`, an integer in SQL."""
+        from pyspark.sql.functions import expr
+
+        return blocks.repartitionById(partitions, expr(column))

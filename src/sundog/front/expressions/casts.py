@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sundog.expr.evaluation.casts import EXACT_CASTS, MAX_DIGITS_OF_DOUBLES, family
+from sundog.expr.evaluation.casts import EXACT_CASTS, MAX_DIGITS_OF_DOUBLES, type_kind
 from sundog.expr.nodes import Cast, Column, EvalMode, Expr, Literal
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Entry, Scope, children_of, mode_of, require, type_of, zone_of
@@ -64,7 +64,7 @@ def _cast(node: Node, scope: Scope) -> Expr:
         return child
     if isinstance(child, Literal) and child.value is None:
         return Literal(None, dtype)
-    pair = family(child.dtype), family(dtype)
+    pair = type_kind(child.dtype), type_kind(dtype)
     require(
         pair in EXACT_CASTS,
         Code.INEXACT_CAST,
@@ -86,7 +86,8 @@ def _cast(node: Node, scope: Scope) -> Expr:
 
 
 def _depends_on_representation(child: Expr, dtype: pa.DataType, mode: EvalMode) -> bool:
-    """Spark checks a computed decimal of 16 to 18 digits through a double, one that was read exactly."""
+    """Whether the result depends on where a decimal of 16 to 18 digits comes from: Spark checks a computed one through
+    a double, and one that it has read exactly."""
     source = child.dtype
     if not (pa.types.is_decimal(source) and pa.types.is_integer(dtype)) or isinstance(child, Column):
         return False

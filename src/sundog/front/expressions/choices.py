@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sundog.expr.nodes import BOOL, Case, Coalesce, Expr
 from sundog.front.catalyst_json import Node
-from sundog.front.expressions.reading import Entry, Scope, require, same_type, translated
+from sundog.front.expressions.reading import Entry, Scope, all_read, require, same_type
 from sundog.support import Code
 
 
 def _case_when(node: Node, scope: Scope) -> Expr:
-    exprs = translated(node.children, scope)
+    exprs = all_read(node.children, scope)
     otherwise = exprs.pop() if len(exprs) % 2 else None
     require(len(exprs) >= 2, Code.PLAN_VERSION, f"{node.name} has {len(node.children)} children", node)
     conditions, values = exprs[0::2], exprs[1::2]
@@ -19,7 +19,7 @@ def _case_when(node: Node, scope: Scope) -> Expr:
 
 
 def _coalesce(node: Node, scope: Scope) -> Expr:
-    args = translated(node.children, scope)
+    args = all_read(node.children, scope)
     require(bool(args), Code.PLAN_VERSION, "coalesce of nothing", node)
     return Coalesce(tuple(args), same_type(node, args))
 

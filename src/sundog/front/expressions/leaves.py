@@ -1,4 +1,4 @@
-"""Columns, constants, values of subqueries, and the marks that Catalyst puts around expressions."""
+"""Columns, constants, values of subqueries, and the wrappers that Catalyst puts around expressions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sundog.front.expressions.reading import (
     Scope,
     Subquery,
     children_of,
-    found,
+    read_already,
     refuse_type,
     require,
     type_of,
@@ -52,7 +52,7 @@ def _uncorrelated(node: Node, scope: Scope) -> Subquery:
 
 
 def _wrapper(node: Node, scope: Scope) -> Expr:
-    return found(node.child, scope)
+    return read_already(node.child, scope)
 
 
 def _normalize(node: Node, scope: Scope) -> Expr:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sundog.expr.nodes import And, Compare, CompareOp, Expr, In, IsNaN, IsNull, Literal, Not, Or
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.literals import internal_value
-from sundog.front.expressions.reading import Entry, Reader, Scope, children_of, require, same_type, translated
+from sundog.front.expressions.reading import Entry, Reader, Scope, all_read, children_of, require, same_type
 from sundog.support import Code
 
 
@@ -49,7 +49,7 @@ def _comparison(op: CompareOp) -> Reader:
 
 
 def _in(node: Node, scope: Scope) -> Expr:
-    exprs = translated(node.children, scope)
+    exprs = all_read(node.children, scope)
     dtype = same_type(node, exprs)
     require(not pa.types.is_null(dtype), Code.UNSUPPORTED_TYPE, "IN over untyped NULLs", node)
     values = []

@@ -57,7 +57,7 @@ def _arithmetic(op: ArithOp) -> Reader:
 
 
 def _check_decimal_quotient(op: ArithOp, left: pa.DataType, right: pa.DataType, node: Node) -> None:
-    """Java's BigDecimal gives up on an integer quotient of more digits than its context has."""
+    """Decline integer quotients that may have more digits than Java's context: BigDecimal raises for those."""
     if op in (ArithOp.INT_DIV, ArithOp.MOD) and left.precision - left.scale + right.scale > 38:
         raise refuse_type(node, left, right)
 
@@ -94,7 +94,7 @@ def _round(node: Node, scope: Scope) -> Expr:
 
 
 def _rounded_decimal(node: Node, dtype: pa.DataType, places: int) -> pa.DataType:
-    """Spark's type: a digit more before the point. With negative places Spark raises where 38 digits do not do."""
+    """Spark's type: a digit more before the point. With negative places Spark raises where 38 digits are not enough."""
     whole = dtype.precision - dtype.scale + 1
     if places >= 0:
         scale = min(dtype.scale, places)

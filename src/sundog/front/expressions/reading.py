@@ -1,6 +1,6 @@
 """What all readers of Catalyst's expressions share: scope, types, checks, and the entry in the table of expressions.
 
-A reader gets a node whose children have been read already (`found`) and gives an expression, or raises `Declined`.
+A reader gets a node whose children have been read (`read_already`) and gives an expression, or raises `Declined`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Scope:
     columns: Mapping[str, pa.DataType]
     zone: str = "UTC"
     zones: Mapping[str, Zone] = field(default_factory=dict)
-    icu_case_mapping: bool = True  # spark.sql.icu.caseMappings.enabled
+    case_mapping: int | None = 17  # the Unicode of ICU; None for Java's rules: spark.sql.icu.caseMappings.enabled
     segment_trees: bool = False  # spark.sql.window.segmentTree.enabled
     whole_stage: bool = True  # spark.sql.codegen.wholeStage
     subquery: Callable[[Node], Subquery] = field(default=no_subqueries, compare=False, repr=False)
@@ -68,8 +68,8 @@ class Scope:
         return fixed_zone(zone) or self.zones.get(zone)
 
 
-def found(node: Node, scope: Scope) -> Expr:
-    """What has been made of a node already, or the reasons why nothing."""
+def read_already(node: Node, scope: Scope) -> Expr:
+    """The expression of a node that has been read; raises the `Declined` of one that could not be."""
     made = scope.done[id(node)]
     if isinstance(made, Declined):
         raise made
@@ -87,13 +87,13 @@ def type_of(spark_type: Any, what: str) -> pa.DataType:
     raise Declined.because(Code.UNSUPPORTED_TYPE, f"{what} has type {shown}", what)
 
 
-def translated(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
-    """All of them, or the reasons of all that cannot be."""
+def all_read(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
+    """The expressions of nodes that have been read; raises the reasons of all that could not be."""
     done: list[Expr] = []
     reasons: list[Reason] = []
     for node in nodes:
         try:
-            done.append(found(node, scope))
+            done.append(read_already(node, scope))
         except Declined as declined:
             reasons += (reason for reason in declined.reasons if reason not in reasons)
     if reasons:
@@ -104,7 +104,7 @@ def translated(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
 def children_of(node: Node, scope: Scope, count: int) -> list[Expr]:
     if len(node.children) != count:
         raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} children", node.name)
-    return translated(node.children, scope)
+    return all_read(node.children, scope)
 
 
 def require(condition: bool, code: Code, sentence: str, node: Node) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from sundog.expr.evaluation.strings import valid_like_pattern
@@ -11,14 +13,14 @@ from sundog.front.expressions.reading import (
     Entry,
     Reader,
     Scope,
+    all_read,
     children_of,
     constant,
     refuse_type,
     require,
     same_type,
-    translated,
 )
-from sundog.support import Code
+from sundog.support import Code, Declined
 from sundog.types import is_text
 
 
@@ -47,15 +49,16 @@ def _length(node: Node, scope: Scope) -> Expr:
     return StringCall(StringFunction.LENGTH, (child,), pa.int32())
 
 
-def _case_mapping(function: StringFunction) -> Reader:
+def _case_mapping(functions: Mapping[int | None, StringFunction]) -> Reader:
+    """`functions` by the Unicode of Spark's ICU. Java's rules, which are Spark 3.5's only ones, follow the Java and the
+    locale of each executor: what they make of a letter is not known here."""
+
     def read(node: Node, scope: Scope) -> Expr:
         (child,) = children_of(node, scope, 1)
-        require(
-            scope.icu_case_mapping,
-            Code.UNKNOWN_EXPRESSION,
-            f"{node.name} with spark.sql.icu.caseMappings.enabled=false",
-            node,
-        )
+        function = functions.get(scope.case_mapping)
+        if function is None:
+            problem = f"{node.name} with spark.sql.icu.caseMappings.enabled=false"
+            raise Declined.because(Code.UNKNOWN_EXPRESSION, problem, node.name)
         if not pa.types.is_string(child.dtype):
             raise refuse_type(node, child.dtype)
         return StringCall(function, (child,), child.dtype)
@@ -64,7 +67,7 @@ def _case_mapping(function: StringFunction) -> Reader:
 
 
 def _concat(node: Node, scope: Scope) -> Expr:
-    args = translated(node.children, scope)
+    args = all_read(node.children, scope)
     require(bool(args), Code.UNKNOWN_EXPRESSION, "concat of nothing", node)
     dtype = same_type(node, args)
     if not is_text(dtype):
@@ -87,8 +90,8 @@ ENTRIES = {
     "EndsWith": Entry(_string_test(StringTest.ENDS_WITH), "`endswith(s, constant)`, `s LIKE '%x'`"),
     "Contains": Entry(_string_test(StringTest.CONTAINS), "`contains(s, constant)`, `s LIKE '%x%'`"),
     "Length": Entry(_length, "`length(s)` of a string or binary"),
-    "Upper": Entry(_case_mapping(StringFunction.UPPER), "`upper(s)`"),
-    "Lower": Entry(_case_mapping(StringFunction.LOWER), "`lower(s)`"),
+    "Upper": Entry(_case_mapping({16: StringFunction.UPPER_OF_UNICODE_16, 17: StringFunction.UPPER}), "`upper(s)`"),
+    "Lower": Entry(_case_mapping({16: StringFunction.LOWER_OF_UNICODE_16, 17: StringFunction.LOWER}), "`lower(s)`"),
     "Concat": Entry(_concat, "`concat(a, b, ...)` of strings or binaries"),
     "Substring": Entry(_substring, "`substring(s, constant, constant)`, `left`, `right`"),
 }

@@ -48,7 +48,7 @@ _cache: dict[str, Zone | None] = {}
 
 @lru_cache(maxsize=64)
 def fixed_zone(name: str) -> Zone | None:
-    """UTC and its like, and offsets such as `+05:30`: known without asking anybody."""
+    """UTC and its like, and offsets such as `+05:30`: known without the JVM."""
     if name in _ZERO:
         return Zone(name)
     if match := _FIXED.fullmatch(name):

@@ -12,13 +12,13 @@ from dataclasses import replace
 from sundog.expr.nodes import Expr
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions import casts, choices, leaves, logic, numbers, text, times
-from sundog.front.expressions.reading import Entry, Scope, found
+from sundog.front.expressions.reading import Entry, Scope, read_already
 from sundog.front.partitioning import NONDETERMINISTIC
 from sundog.support import Code, Declined, Reason
 
 
 def translate(node: Node, scope: Scope) -> Expr:
-    """The expression; raises `Declined` with every reason found in the tree.
+    """The expression; raises `Declined` with every reason read_already in the tree.
 
     Trees may be deeper than Python's stack, so children are read before their parents, whose readers find them in
     `done`.
@@ -30,7 +30,7 @@ def translate(node: Node, scope: Scope) -> Expr:
             done[id(current)] = _read(current, inner)
         except Declined as declined:
             done[id(current)] = declined
-    return found(node, inner)
+    return read_already(node, inner)
 
 
 def _read(node: Node, scope: Scope) -> Expr:
@@ -52,7 +52,7 @@ def _reasons_below(node: Node, scope: Scope) -> list[Reason]:
     reasons: list[Reason] = []
     for child in node.children:
         try:
-            found(child, scope)
+            read_already(child, scope)
         except Declined as declined:
             reasons += (reason for reason in declined.reasons if reason not in reasons)
     return reasons

@@ -24,18 +24,19 @@ from sundog.front.relation.file_listing import ListedFile, list_files
 from sundog.front.relation.options import check_options, filesystem_settings, read_options
 from sundog.front.relation.sources import Source, V1Source, V2Source, to_seq
 from sundog.front.session.session_conf import SessionConf
-from sundog.front.shapes.runtime_filters import conjuncts, reads_subquery
+from sundog.front.shapes.runtime_filters import conjunct_nodes, reads_subquery
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.reading import DataFile
 from sundog.support import Code, Declined
 from sundog.tables.parquet_folder import ParquetFolder, in_reading_order
+from sundog.tables.table import Table
 
 _BUCKET_NAME = re.compile(r".*_\d+(?:\.[^/]*)?", re.DOTALL)
 
 
 def read_table(
     plan: CatalystPlan, leaf: Node, condition: Node | None, conf: SessionConf, session: Any, decoder: str
-) -> ParquetFolder:
+) -> Table:
     """The table behind `leaf`; `condition` is the WHERE directly above it, if any. Declines with reasons.
 
     `session` is the DataFrame's SparkSession.
@@ -85,7 +86,7 @@ def _partition_filters(plan: CatalystPlan, leaf: Node, condition: Node | None, p
     filter_path = leaf.path[:-1]
     jcondition = plan.jnode(filter_path).condition()
     wanted = []
-    for conjunct in conjuncts(condition):
+    for conjunct in conjunct_nodes(condition):
         names = {internal_name(node) for node in conjunct.walk() if node.name == "AttributeReference"}
         if names and names <= partition_names and not reads_subquery(conjunct):
             wanted.append(jexpression(jcondition, conjunct.path))

@@ -20,7 +20,17 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from sundog.expr.calls import JoinKey, JoinKind
-from sundog.expr.nodes import Compare, CompareOp, Expr, IsNull, NormalizeFloat, Or, columns_of, conjunction, conjuncts
+from sundog.expr.nodes import (
+    Compare,
+    CompareOp,
+    Expr,
+    IsNull,
+    Or,
+    columns_of,
+    conjunction,
+    conjuncts,
+    without_normalize,
+)
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import translate
@@ -103,7 +113,7 @@ def _key(test: Expr, left: LogicalPlan, right: LogicalPlan) -> JoinKey | None:
         return None
     for one, two in ((test.left, test.right), (test.right, test.left)):
         if _reads(one, left) and _reads(two, right):
-            return JoinKey(_plain(one), _plain(two), null_safe=test.op is CompareOp.NULL_SAFE_EQ)
+            return JoinKey(without_normalize(one), without_normalize(two), null_safe=test.op is CompareOp.NULL_SAFE_EQ)
     return None
 
 
@@ -111,11 +121,6 @@ def _reads(expr: Expr, side: LogicalPlan) -> bool:
     """Whether it is computed from columns of this side, and not from nothing."""
     columns = columns_of(expr)
     return bool(columns) and columns <= set(side.schema.names)
-
-
-def _plain(expr: Expr) -> Expr:
-    """Without the normalisation of floats, which comparing keys as words does anyway."""
-    return expr.child if isinstance(expr, NormalizeFloat) else expr
 
 
 def _null_aware_key(test: Expr, left: LogicalPlan, right: LogicalPlan) -> JoinKey | None:

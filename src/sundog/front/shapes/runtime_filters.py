@@ -17,7 +17,7 @@ _WITH_A_PLAN = ("plan", "buildQuery")  # the fields in which Catalyst's expressi
 
 def without_runtime_filters(condition: Node) -> Node | None:
     """The condition of a Filter without Spark's hints; None if there was nothing else."""
-    kept = [part for part in conjuncts(condition) if not _is_hint(part)]
+    kept = [part for part in conjunct_nodes(condition) if not _is_hint(part)]
     if not kept:
         return None
     result = kept[0]
@@ -26,7 +26,7 @@ def without_runtime_filters(condition: Node) -> Node | None:
     return result
 
 
-def conjuncts(condition: Node) -> list[Node]:
+def conjunct_nodes(condition: Node) -> list[Node]:
     """`a AND (b AND c)` as [a, b, c]."""
     found: list[Node] = []
     waiting = [condition]

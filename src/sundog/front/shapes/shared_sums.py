@@ -21,8 +21,8 @@ from sundog.functions.sums.functions import SUM
 from sundog.functions.table import function_of
 
 _LONG = pa.int64()
-_WIDEST = 16  # bits
-_MOST = 1 << 20
+_MAX_COLUMN_BITS = 16
+_MAX_CONSTANT = 1 << 20
 
 
 def share_sums(calls: Sequence[AggregateCall], tag: str) -> tuple[list[AggregateCall], dict[str, Expr]]:
@@ -63,7 +63,12 @@ def _summand(call: AggregateCall) -> tuple[Column, int] | None:
         column = column.child
     if not isinstance(column, Column) or not isinstance(constant, Literal) or constant.value is None:
         return None
-    bits = column.dtype.bit_width if pa.types.is_signed_integer(column.dtype) else _WIDEST + 1
-    if bits > _WIDEST or arg.left.dtype.bit_width < bits or arg.dtype.bit_width < 32 or abs(constant.value) > _MOST:
+    bits = column.dtype.bit_width if pa.types.is_signed_integer(column.dtype) else _MAX_COLUMN_BITS + 1
+    if (
+        bits > _MAX_COLUMN_BITS
+        or arg.left.dtype.bit_width < bits
+        or arg.dtype.bit_width < 32
+        or abs(constant.value) > _MAX_CONSTANT
+    ):
         return None
     return column, constant.value if arg.op is ArithOp.ADD else -constant.value

@@ -57,7 +57,8 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     reader = _Reader(scope)
     keys = (reader.gather(translate, key) for key in node["partitionSpec"])
     partition_by = tuple(key for key in keys if key is not None and not isinstance(key, Literal))
-    reader.order_by = _telling(k for k in (reader.gather(_sort_key, key) for key in node["orderSpec"]) if k is not None)
+    order_by = (reader.gather(_sort_key, key) for key in node["orderSpec"])
+    reader.order_by = _without_constants(key for key in order_by if key is not None)
     outputs = [(internal_name(alias), reader.output(alias)) for alias in node["windowExpressions"]]
     if reader.reasons:
         raise Declined(*reader.reasons)
@@ -69,8 +70,8 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     return Project(window, (*kept, *(NamedExpr(name, expr) for name, expr in outputs)))
 
 
-def _telling(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
-    """Without constants, which order nothing. If there is nothing else one stays: then all rows are peers."""
+def _without_constants(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
+    """The sort keys without constants, which order nothing. If all are constants, one of them: all rows are peers."""
     found = tuple(keys)
     telling = tuple(key for key in found if not isinstance(key.expr, Literal))
     if telling or not found:
