@@ -13,6 +13,23 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("sundog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sundog")
 
+# Longest first: `make test` gives whole files to two processes, and the last ones of each should be short.
+LONG_FILES = (
+    "tests/spark/test_queries.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_large_groups.py",
+    "tests/benchmarks/test_tpc_answers.py",
+    "tests/versions/test_smoke.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_joins.py",
+    "tests/spark/test_subqueries.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -30,6 +47,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),  # several processes test at once
             "spark.sundog.onInternalError": "raise",  # so that no bug of ours hides behind a fallback
+            "spark.sundog.learn": "false",  # so that what is accelerated does not depend on how fast the machine is
             **ansi,
         },
     )
@@ -68,5 +86,5 @@ def enabled(spark: Any) -> Iterator[Any]:
     yield spark
     sundog.disable(spark)
     for key in keys_set(spark._jvm, spark._jconf):
-        if key.startswith("spark.sundog.") and key != "spark.sundog.onInternalError":
+        if key.startswith("spark.sundog.") and key not in ("spark.sundog.onInternalError", "spark.sundog.learn"):
             spark.conf.unset(key)

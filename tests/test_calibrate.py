@@ -81,7 +81,7 @@ def test_executors_are_measured_through_a_real_exchange_and_leave_no_file(spark:
     shown = Shown()
     measured = calibrate(spark, SMALL, shown)
     accepted(measured)
-    assert "decode_ns_per_byte" in measured.executors
+    assert measured.executors.keys() >= {"decode_ns_per_byte", "small_step_bytes"}
     # On a busy machine so few rows may drown in the noise; then that is said, and the number left out.
     assert ("shuffle_ns_per_row" in measured.executors) is not any("shuffle" in note for note in measured.notes)
     assert ("task_bytes" in measured.executors) is not any("task_bytes" in note for note in measured.notes)
@@ -100,7 +100,10 @@ def test_explain_prints_the_numbers_of_the_file_that_was_set(enabled: Any, tmp_p
     before = enabled.conf.get(SETTING, "")
     enabled.conf.set(SETTING, str(file))
     try:
-        assert "decode_ns_per_byte=7.125  (" in sundog.explain(query, costs=True)
+        printed = sundog.explain(query, costs=True)
+        assert "decode_ns_per_byte=7.125  (" in printed
+        for name in ("shuffle_ns_per_row", "shuffle_ns_per_byte", "small_step_bytes", "broadcast_bytes", "join_slots"):
+            assert f"\n{name}={getattr(DRIVER, name):,}  (" in printed
         assert "decode_ns_per_byte" not in sundog.explain(query)
         Calibration({"decode_ns_per_byte": 8.25}, {}).write(file)
         assert "decode_ns_per_byte=8.25  (" in sundog.explain(query, costs=True)
@@ -154,6 +157,19 @@ def test_a_task_that_costs_more_gets_more_bytes_and_slower_bytes_make_it_fewer(
     calibrating._add_task(measured, task_ns)
     assert measured.executors.get("task_bytes") == task_bytes
     assert len(measured.notes) == (task_bytes is None)
+
+
+@pytest.mark.parametrize(("job_ns", "small_step_bytes"), [(84e6, 33_600_000), (1e12, 256 << 20)])
+def test_a_step_is_small_that_the_driver_decodes_in_the_time_of_a_job(job_ns: float, small_step_bytes: int) -> None:
+    measured = Calibration(driver=dict(DECODED))
+    calibrating._add_small_step(measured, job_ns)
+    assert measured.executors == {"small_step_bytes": small_step_bytes}
+
+
+def test_the_job_that_comes_with_sundog_gives_about_the_small_step_that_comes_with_it() -> None:
+    measured = Calibration(driver={"decode_ns_per_byte": DRIVER.decode_ns_per_byte})
+    calibrating._add_small_step(measured, 80e6)
+    assert measured.executors["small_step_bytes"] == pytest.approx(EXECUTORS.small_step_bytes, rel=0.1)
 
 
 def test_turns_end_when_they_have_taken_long_enough() -> None:

@@ -124,6 +124,8 @@ SPARK_MODULES = {
     "front.write_command",
     "runtime.blocks",
     "runtime.frames",
+    "runtime.processes.profiles",
+    "runtime.processes.stage",
     "runtime.sessions",
     "runtime.spark",
     "versions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import sundog
+from tests.conftest import LONG_FILES
 
 SOURCE = Path(sundog.__file__).parent
 MAX_LINES = 400
@@ -25,3 +26,8 @@ def test_no_folder_has_more_than_a_dozen_modules() -> None:
             folder = path.parent.relative_to(SOURCE).as_posix()
             counts[folder] = counts.get(folder, 0) + 1
     assert {folder for folder, count in counts.items() if count > MAX_MODULES} == set()
+
+
+def test_files_that_run_first_are_there() -> None:
+    root = Path(__file__).parents[1]
+    assert [name for name in LONG_FILES if not (root / name).is_file()] == []

@@ -45,6 +45,11 @@ _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _DAY_TIME = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
 
 
+def is_plain(dtype: pa.DataType) -> bool:
+    """Whether values lie in memory as numbers of one width: integers, floats, dates and times."""
+    return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_temporal(dtype))
+
+
 @cache
 def is_text(dtype: pa.DataType) -> bool:
     """Whether values are strings or bytes, in whichever form Arrow holds them."""

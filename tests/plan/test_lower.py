@@ -17,13 +17,14 @@ from sundog.config import Settings
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, Literal
 from sundog.expr.ordering import SortKey
+from sundog.operators.window.ranges.halo import RangeRepartition
 from sundog.plan.costs import DRIVER, EXECUTORS, Costs
 from sundog.plan.explain import outline, render_plan, steps_of
 from sundog.plan.logical import Aggregate, Filter, Limit, LogicalPlan, Project, Scan, Sort, TopK, Union, Window
 from sundog.plan.lower.planner import Planner, Rows, Sites
 from sundog.plan.records import StageRecord
 from sundog.plan.rules.order import optimize
-from sundog.plan.stages import Place, Site, StageGraph
+from sundog.plan.stages import Exchange, Place, Site, StageGraph
 from sundog.report.explain import analyzed_text, counts_of
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
@@ -286,6 +287,32 @@ def test_rows_of_a_scattered_key_are_moved_on_the_driver(scan: Scan) -> None:
     assert found.text == SCATTERED.format(cut="ranges=4")
     assert found.steps == ["Sample"]
     assert len(column_of(found.rows, "win#7")) == ROWS
+
+
+def moves_of(graph: StageGraph) -> list[RangeRepartition]:
+    outputs = [stage.output for stage in graph.stages]
+    exchanges = [output.partitioner for output in outputs if isinstance(output, Exchange)]
+    return [move for move in exchanges if isinstance(move, RangeRepartition)]
+
+
+def test_rows_that_are_moved_on_threads_carry_nothing_but_their_columns(scan: Scan) -> None:
+    """The exchange keeps the order of the rows, so that ties need no numbers; a ROWS frame needs no halo."""
+    found = run(over(Project(scan, keys(KEY, VALUE, ID)), ROW_FRAME, *by(KEY)), **SMALL_TASKS, sort_range_rows=1000)
+    (move,) = moves_of(found.graph)
+    assert move.partitions == 8
+    assert move.ordered
+    assert not move.number_rows
+    assert move.schema.names == ["k#2", "v#3", "id#1"]
+    ids = sorted(range(ROWS), key=lambda number: number * 7919 % 1000)
+    assert column_of(found.rows, "id#1") == ids
+    sums = [sum(number % 10 for number in ids[max(row - 2, 0) : row + 1]) for row in range(ROWS)]
+    assert column_of(found.rows, "win#7") == sums
+
+
+def test_a_range_frame_marks_its_halo(scan: Scan) -> None:
+    (move,) = moves_of(run(scattered(scan), **SMALL_TASKS).graph)
+    assert move.schema.names == ["k#2", "v#3", "__halo"]
+    assert not move.ordered  # all rows of a key have one sum
 
 
 def test_few_ranges_of_a_scattered_key_read_their_own_rows_on_executors(scan: Scan) -> None:

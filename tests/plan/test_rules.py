@@ -3,15 +3,17 @@ once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 import pytest
 
 from sundog.errors import InternalError
-from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, NamedExpr, WindowCall
+from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, JoinKey, JoinKind, NamedExpr, WindowCall
 from sundog.expr.nodes import And, Arith, ArithOp, Column, Compare, CompareOp, EvalMode, Expr, Literal
 from sundog.expr.ordering import SortKey
 from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn
-from sundog.plan.logical import Aggregate, Expand, Filter, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
+from sundog.plan.logical import Aggregate, Expand, Filter, Join, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
 from sundog.plan.rules.check_plan import check_plan
 from sundog.plan.rules.merge_projects import merge_projects
 from sundog.plan.rules.order import RULES, optimize
@@ -158,6 +160,20 @@ def test_a_window_that_reads_nothing_carries_a_constant_below_and_hides_it_above
 # --- check_plan ------------------------------------------------------------------------------------------------------
 
 MISSING = Column("gone#99", LONG)
+
+
+@dataclass(frozen=True)
+class Distinct(LogicalPlan):
+    """A node that no rule knows."""
+
+    child: LogicalPlan
+    keys: tuple[NamedExpr, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(key.name, key.expr.dtype) for key in self.keys])
+
+
 READS_WHAT_IS_NOT_THERE: dict[str, LogicalPlan] = {
     "Scan": Scan(RELATION, ("a#1",), positive(MISSING)),
     "Filter": Filter(SCAN, positive(MISSING)),
@@ -169,6 +185,9 @@ READS_WHAT_IS_NOT_THERE: dict[str, LogicalPlan] = {
     "Aggregate key": Aggregate(SCAN, keep(MISSING), (total(A),)),
     "Aggregate argument": Aggregate(SCAN, keep(A), (total(MISSING),)),
     "Aggregate filter": Aggregate(SCAN, keep(A), (total(A, filter=positive(MISSING)),)),
+    "Join key": Join(SCAN, SCAN, JoinKind.SEMI, (JoinKey(A, MISSING),)),
+    "Join condition": Join(SCAN, SCAN, JoinKind.SEMI, (JoinKey(A, A),), positive(MISSING)),
+    "Distinct, which no rule knows": Distinct(SCAN, keep(MISSING)),
     "Window argument": window(SCAN, MISSING),
     "Window partition": Window(SCAN, window(SCAN).calls, (MISSING,), ()),
     "Window order": Window(SCAN, window(SCAN).calls, (), by(MISSING)),
@@ -185,8 +204,10 @@ TWO_OF_ONE_NAME: dict[str, LogicalPlan] = {
 
 @pytest.mark.parametrize("name", READS_WHAT_IS_NOT_THERE)
 def test_a_plan_that_reads_what_is_not_there_is_refused(name: str) -> None:
-    node = "Filter" if name == "below" else name.split()[0]
-    with pytest.raises(InternalError, match=f"{node} reads gone#99, which its input does not have"):
+    node = "Filter" if name == "below" else name.split()[0].strip(",")
+    with pytest.raises(
+        InternalError, match=f"{node} reads gone#99, which its input|a join key reads gone#99 of the other"
+    ):
         check_plan(READS_WHAT_IS_NOT_THERE[name])
 
 

@@ -416,6 +416,7 @@ def main() -> None:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sundog.onInternalError", "raise")
+        .config("spark.sundog.learn", "false")
         .getOrCreate()
     )
     job = Job(spark, Path(sys.argv[1]))

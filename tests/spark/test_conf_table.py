@@ -18,7 +18,7 @@ from sundog.front.session.conf_table import (
     irrelevant,
     is_known,
 )
-from sundog.query import conf_of
+from sundog.front.session.session_conf import SessionConf
 from sundog.versions import spark_version
 from tests.oracle.needs import needs_newest_spark
 from tests.oracle.spark_settings import all_settings
@@ -59,7 +59,7 @@ def test_no_setting_has_two_answers() -> None:
 
 
 def test_spark_itself_declines_nothing_by_default(spark: Any) -> None:
-    conf_of(spark.newSession()).check(())
+    SessionConf.of(spark.newSession()).check(())
 
 
 DECLINED = {
@@ -116,7 +116,7 @@ def test_an_obeyed_or_irrelevant_value_gives_sparks_answer(session: Any, key: st
 @pytest.mark.parametrize("known", [True, False])
 def test_an_extension_that_is_not_known_leaves_the_query_to_spark(session: Any, known: bool) -> None:
     delta = "io.delta.sql.DeltaSparkSessionExtension"
-    conf = conf_of(session)
+    conf = SessionConf.of(session)
     conf.effective["spark.sql.extensions"] = delta if known else f"{delta}, com.example.MyExtension"
     if known:
         conf.check(())

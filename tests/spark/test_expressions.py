@@ -40,6 +40,7 @@ from sundog.front.expressions.translate import translate
 from sundog.front.jvm.details import complete, read_details
 from sundog.front.spark_errors import to_spark_exception
 from sundog.types import TIMESTAMP, arrow_type
+from sundog.versions import spark_version
 from tests.oracle.batches import FILE_TYPES, arrow_arrays, record_batches, values
 from tests.oracle.needs import needs_errors_of_tasks
 from tests.oracle.sql_expressions import COLUMN_TYPES, SCHEMA, expression
@@ -85,7 +86,7 @@ def optimized(spark: Any, df: Any) -> Node:
 def scope_over(spark: Any, relation: Node) -> Scope:
     columns = {f"{a['name']}#{a['exprId']['id']}": arrow_type(a["dataType"]) for a in relation["output"]}
     zone = spark.conf.get("spark.sql.session.timeZone")
-    return Scope(columns, zone, {zone: java_zone(spark._jvm, zone)})
+    return Scope(columns, zone, {zone: java_zone(spark._jvm, zone)}, spark_version().unicode)
 
 
 def internal(batch: pa.RecordBatch, relation: Node) -> pa.RecordBatch:
@@ -361,7 +362,7 @@ def test_case_mapping_of_every_character(spark: Any, tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"s": pa.array(chars)})
     sqls = ["upper(s)", "lower(s)"]
     cased = [char for char in chars if char.upper() != char or char.lower() != char or 0x2FF < ord(char) < 0x370]
-    recent = [chr(code) for code in case_mapping._STAND_IN]
+    recent = case_mapping.recent_characters()
     around = pa.RecordBatch.from_pydict({"s": [*cased[::7], *recent]})
     check_projection(spark, table(spark, batch, tmp_path), batch, sqls)
     sigmas = [

@@ -21,7 +21,8 @@ from sundog.benchmarks.data.catalog import find_data_set
 from sundog.benchmarks.engines.spark import as_arrow
 from sundog.benchmarks.results import Taken
 from sundog.config import read_settings
-from sundog.query import conf_of, plan_frame
+from sundog.front.session.session_conf import SessionConf
+from sundog.query import plan_frame
 from sundog.run import Run
 
 PLACEMENTS = ("driver", "executors")
@@ -62,7 +63,7 @@ def check_cases(
 def _check(spark: Any, case: Case, placements: Sequence[str]) -> Iterator[Checked]:
     sundog.disable(spark)
     planned = Run()
-    conf = conf_of(spark)
+    conf = SessionConf.of(spark)
     if plan_frame(spark.sql(case.sql), planned, conf, read_settings(conf.get), collected=True) is None:
         yield from (Checked(case.name, where, Taken.SPARK, planned.fallback_reason) for where in placements)
         return

@@ -13,6 +13,11 @@ sundog's own scan and exchange, every slot busy, and written to a file that `spa
                            hashed or compared, and mostly dropped. At most max_shares: nobody has tried more
     task_bytes             from jobs of few and of many empty tasks. 4 MiB belong to a task that costs 30 ms and bytes
                            that are decoded in 1.25 ns; here as many times that as a task costs more, and a byte less
+    small_step_bytes       what a thread of the driver decodes in the time of a job of one empty task for every slot:
+                           a small build side, or a sample, of so many bytes is read there
+
+Joins need no more: their probe and build are the same loops on every machine, and what they are compared with is the
+exchange of both sides. Its rows go the same way as those that are timed here.
 
 On the driver only decoding is measured: its exchange is in memory, and an empty task does not show what one costs
 there, which is merging its groups. All other costs stay as they are.
@@ -66,6 +71,7 @@ _TYPICAL_ROW_BYTES = 24  # a key and two numbers
 _MAX_SLOTS = 64  # more slots than this do not make the numbers better, but the shuffle files larger
 _TASK_NS = 30e6  # of a Spark task, where `EXECUTORS` was measured
 _MAX_TASK_BYTES = 64 << 20  # so that a busy hour of the scheduler does not leave slots idle ever after
+_MAX_SMALL_STEP_BYTES = 256 << 20  # a job that was slow once does not bring large reads to the driver
 _MAX_SECONDS = 30.0  # after these no further turn begins
 _MAX_LOAD = 0.5  # processes that want to run, for each core; with more of others' the shuffle came out 10 times as slow
 _BATCH_ROWS = 65_536
@@ -241,6 +247,7 @@ def _calibrate_executors(measured: Calibration, executors: _Executors, sizes: Si
     task_ns = (found["many tasks"] - found["few tasks"]) / (sizes.tasks_per_slot - 1) * 1e9
     _add_shuffle(measured, narrow_ns, wide_ns)
     _add_task(measured, task_ns)
+    _add_small_step(measured, found["few tasks"] * 1e9)
 
 
 def _in_turns(
@@ -286,6 +293,11 @@ def _add_task(measured: Calibration, task_ns: float) -> None:
     slower_decode = measured.executors["decode_ns_per_byte"] / EXECUTORS.decode_ns_per_byte
     task_bytes = EXECUTORS.task_bytes * task_ns / _TASK_NS / slower_decode
     measured.executors["task_bytes"] = int(min(max(task_bytes, 1024), _MAX_TASK_BYTES))
+
+
+def _add_small_step(measured: Calibration, job_ns: float) -> None:
+    decoded = job_ns / measured.driver["decode_ns_per_byte"]
+    measured.executors["small_step_bytes"] = int(min(decoded, _MAX_SMALL_STEP_BYTES))
 
 
 def _rounded(number: float) -> float:

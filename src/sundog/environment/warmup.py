@@ -26,7 +26,6 @@ from sundog.operators.aggregate.grouping.buckets import Spread, spread_chunks
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.base import Partitioner
-from sundog.operators.join.build_side import BuildSide
 from sundog.operators.join.hash_join import HashJoin, JoinSpec
 from sundog.operators.sources import HeldBatches
 from sundog.operators.topk.topk import TopKOperator
@@ -193,14 +192,14 @@ def _join() -> None:
         probe_key, build_key = _column(name), Column(f"{name} of build", _column(name).dtype)
         output = pa.schema([rows.schema.field("double"), build.schema.field("text of build")])
         for null_safe in (False, True):  # by value, and by hash
-            side = BuildSide.of([build], build.schema, (build_key,), (null_safe,))
             for kind in (JoinKind.INNER, JoinKind.LEFT):
-                spec = JoinSpec(kind, (probe_key,), (build_key,), (null_safe,), None, output)
+                spec = JoinSpec(kind, (probe_key,), (build_key,), (null_safe,), None, output, costs=DRIVER)
+                side = spec.build_side([build], build.schema)
                 plan = _Plan()
                 plan.run(plan.rows.then(HashJoin(spec, side)))
-        may_have_partner(side.key_set(build_key), rows.column(name))
+        may_have_partner(side.key_set(build_key, DRIVER), rows.column(name))
     scattered = pa.array(np.arange(_ROWS) * 10**12)
-    may_have_partner(key_set(scattered), scattered)
+    may_have_partner(key_set(scattered, DRIVER), scattered)
 
 
 @register_warmup

@@ -1,7 +1,7 @@
 """Arrow arrays as numpy arrays and back, without copies where Arrow's layout allows it.
 
-The values behind NULL slots are arbitrary: whoever takes `values_of` must look at `validity_of` before it lets a value
-decide anything. An array without NULLs has the validity None, so the common case costs nothing.
+The values behind NULL slots are arbitrary: a caller of `values_of` must check `validity_of` before it uses a value. An
+array without NULLs has the validity None, so the common case costs nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _bits(buffer: pa.Buffer, offset: int, length: int) -> Bools:
 
 
 def validity_of(array: pa.Array) -> Bools | None:
-    """True where there is a value; None where there are values only."""
+    """True where there is a value, false where there is a NULL; None if there are no NULLs."""
     if array.null_count == 0:
         return None
     buffer = array.buffers()[0]
@@ -35,7 +35,7 @@ def validity_of(array: pa.Array) -> Bools | None:
 
 
 def numpy_type(dtype: pa.DataType) -> np.dtype[Any]:
-    """How a fixed-width type of ours lies in memory: dates, instants and durations as integers."""
+    """The NumPy type in which Arrow stores a fixed-width type: dates, instants and durations are integers."""
     if pa.types.is_temporal(dtype):
         return np.dtype(np.int32 if pa.types.is_date32(dtype) else np.int64)
     storage: np.dtype[Any] = np.dtype(dtype.to_pandas_dtype())

@@ -1,4 +1,4 @@
-"""What a row does wrong, as Spark says it: error condition, parameters and kind, free of pyspark.
+"""Errors that rows cause, as plain data: Spark's error condition, its parameters and its kind, without pyspark.
 
 `SELECT a / b` under ANSI fails with DIVIDE_BY_ZERO on plain Spark, and so it must here. Expressions are evaluated on
 executors and driver threads; the error they raise is plain data that travels back as such, and the border
@@ -49,7 +49,7 @@ class SparkQueryError(Exception):
 
     @classmethod
     def rounding_overflow(cls) -> SparkQueryError:
-        """An integer rounded before the point leaves its type; the word is java.math.BigDecimal's."""
+        """An integer rounded before the point leaves its type; the message has the words of java.math.BigDecimal."""
         return cls._overflow("Overflow", "")
 
     @classmethod

@@ -69,9 +69,10 @@ from sundog.expr.nodes import (
 from sundog.expr.raising import can_raise
 
 T = TypeVar("T")
-Asking: TypeAlias = "Generator[tuple[Expr, pa.RecordBatch], pa.Array, T]"
-Steps: TypeAlias = "Asking[pa.Array]"
-"""An evaluation under way: it asks for the value of an expression over a batch, is sent it, and returns its own."""
+Evaluation: TypeAlias = "Generator[tuple[Expr, pa.RecordBatch], pa.Array, T]"
+ArrayEvaluation: TypeAlias = "Evaluation[pa.Array]"
+"""A handler of an expression as a generator: it yields an operand and a batch, is sent the operand's value, and returns
+its own."""
 
 
 def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
@@ -81,17 +82,17 @@ def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
 
 
 def evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> pa.Array:
-    """As `evaluate`, but for the other rows nothing can be raised and the value is arbitrary."""
+    """As `evaluate` for `rows`; for the others nothing is raised, and the value is arbitrary."""
     return _run(_evaluate_where(expr, batch, rows))
 
 
-def _run(steps: Steps) -> pa.Array:
-    """The value at the end of the steps.
+def _run(evaluation: ArrayEvaluation) -> pa.Array:
+    """The value that a handler returns.
 
-    Expressions may be deeper than Python's stack, so a handler does not evaluate its operands: it asks for them, and
-    the loop here keeps the handlers that wait.
+    Expressions may be deeper than Python's stack, so a handler does not evaluate its operands: it yields them, and the
+    loop here keeps the handlers that wait.
     """
-    waiting = [steps]
+    waiting = [evaluation]
     value: pa.Array = None
     while waiting:
         try:
@@ -108,7 +109,7 @@ def _run(steps: Steps) -> pa.Array:
     return value
 
 
-def _begin(expr: Expr, batch: pa.RecordBatch) -> Steps | pa.Array:
+def _begin(expr: Expr, batch: pa.RecordBatch) -> ArrayEvaluation | pa.Array:
     if isinstance(expr, Column):
         return batch.column(expr.name)
     if batch.num_rows == 0:
@@ -126,7 +127,7 @@ def predicate_mask(expr: Expr, batch: pa.RecordBatch) -> Bools:
     return mask if valid is None else mask & valid
 
 
-def _evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> Steps:
+def _evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> ArrayEvaluation:
     if not can_raise(expr) or bool(rows.all()):
         return (yield expr, batch)
     if not bool(rows.any()):
@@ -161,7 +162,7 @@ def _scalar(literal: Literal) -> pa.Scalar:
 
 def _pair(
     first: Expr, second: Expr, batch: pa.RecordBatch
-) -> Asking[tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]]:
+) -> Evaluation[tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]]:
     """Both operands, the second only where the first has a value; at most one of them is a scalar."""
     if isinstance(first, Literal):
         return _scalar(first), (yield second, batch)
@@ -182,47 +183,47 @@ def _literal(expr: Literal, batch: pa.RecordBatch) -> pa.Array:
     return pa.repeat(_scalar(expr), batch.num_rows)
 
 
-def _compare(expr: Compare, batch: pa.RecordBatch) -> Steps:
+def _compare(expr: Compare, batch: pa.RecordBatch) -> ArrayEvaluation:
     left, right = yield from _pair(expr.left, expr.right, batch)
     return compare(expr.op, left, right)
 
 
-def _and(expr: And, batch: pa.RecordBatch) -> Steps:
+def _and(expr: And, batch: pa.RecordBatch) -> ArrayEvaluation:
     left = yield expr.left, batch
     undecided = ~_value_rows(left) | _true_rows(left)
     return pc.and_kleene(left, (yield from _evaluate_where(expr.right, batch, undecided)))
 
 
-def _or(expr: Or, batch: pa.RecordBatch) -> Steps:
+def _or(expr: Or, batch: pa.RecordBatch) -> ArrayEvaluation:
     left = yield expr.left, batch
     return pc.or_kleene(left, (yield from _evaluate_where(expr.right, batch, ~_true_rows(left))))
 
 
-def _not(expr: Not, batch: pa.RecordBatch) -> Steps:
+def _not(expr: Not, batch: pa.RecordBatch) -> ArrayEvaluation:
     return pc.invert((yield expr.child, batch))
 
 
-def _is_null(expr: IsNull, batch: pa.RecordBatch) -> Steps:
+def _is_null(expr: IsNull, batch: pa.RecordBatch) -> ArrayEvaluation:
     return pc.is_null((yield expr.child, batch))
 
 
-def _is_nan(expr: IsNaN, batch: pa.RecordBatch) -> Steps:
+def _is_nan(expr: IsNaN, batch: pa.RecordBatch) -> ArrayEvaluation:
     return pc.fill_null(pc.is_nan((yield expr.child, batch)), False)
 
 
-def _in(expr: In, batch: pa.RecordBatch) -> Steps:
+def _in(expr: In, batch: pa.RecordBatch) -> ArrayEvaluation:
     return is_in((yield expr.child, batch), expr.values)
 
 
-def _like(expr: Like, batch: pa.RecordBatch) -> Steps:
+def _like(expr: Like, batch: pa.RecordBatch) -> ArrayEvaluation:
     return strings.like((yield expr.child, batch), expr.pattern, expr.escape)
 
 
-def _string_match(expr: StringMatch, batch: pa.RecordBatch) -> Steps:
+def _string_match(expr: StringMatch, batch: pa.RecordBatch) -> ArrayEvaluation:
     return matches(expr.test, (yield expr.child, batch), expr.needle)
 
 
-def _arith(expr: Arith, batch: pa.RecordBatch) -> Steps:
+def _arith(expr: Arith, batch: pa.RecordBatch) -> ArrayEvaluation:
     if expr.op in (ArithOp.DIV, ArithOp.INT_DIV, ArithOp.MOD):  # Spark looks at the divisor first
         right, left = map(_single, (yield from _pair(expr.right, expr.left, batch)))
     else:
@@ -236,28 +237,28 @@ def _arith(expr: Arith, batch: pa.RecordBatch) -> Steps:
     return arithmetic(expr.op, left, right, expr.dtype, expr.mode)
 
 
-def _negate(expr: Negate, batch: pa.RecordBatch) -> Steps:
+def _negate(expr: Negate, batch: pa.RecordBatch) -> ArrayEvaluation:
     child = yield expr.child, batch
     return decimal_negate(child) if pa.types.is_decimal(expr.dtype) else negate(child, expr.mode)
 
 
-def _abs(expr: Abs, batch: pa.RecordBatch) -> Steps:
+def _abs(expr: Abs, batch: pa.RecordBatch) -> ArrayEvaluation:
     child = yield expr.child, batch
     return decimal_absolute(child) if pa.types.is_decimal(expr.dtype) else absolute(child, expr.mode)
 
 
-def _round(expr: Round, batch: pa.RecordBatch) -> Steps:
+def _round(expr: Round, batch: pa.RecordBatch) -> ArrayEvaluation:
     child = yield expr.child, batch
     if pa.types.is_decimal(expr.dtype):
         return decimal_round(child, expr.places, expr.dtype)
     return rounded(child, expr.places, expr.mode)
 
 
-def _cast(expr: Cast, batch: pa.RecordBatch) -> Steps:
+def _cast(expr: Cast, batch: pa.RecordBatch) -> ArrayEvaluation:
     return cast((yield expr.child, batch), expr.dtype, expr.mode, expr.zone)
 
 
-def _case(expr: Case, batch: pa.RecordBatch) -> Steps:
+def _case(expr: Case, batch: pa.RecordBatch) -> ArrayEvaluation:
     left_over = np.ones(batch.num_rows, np.bool_)
     takers: list[tuple[Bools, Expr]] = []
     for condition, value in expr.branches:
@@ -273,11 +274,11 @@ def _case(expr: Case, batch: pa.RecordBatch) -> Steps:
     return result
 
 
-def _where_taken(value: Expr, batch: pa.RecordBatch, taken: Bools) -> Asking[pa.Array | pa.Scalar]:
+def _where_taken(value: Expr, batch: pa.RecordBatch, taken: Bools) -> Evaluation[pa.Array | pa.Scalar]:
     return _scalar(value) if isinstance(value, Literal) else (yield from _evaluate_where(value, batch, taken))
 
 
-def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> Steps:
+def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> ArrayEvaluation:
     result = yield expr.args[0], batch
     for arg in expr.args[1:]:
         if result.null_count == 0:
@@ -286,33 +287,33 @@ def _coalesce(expr: Coalesce, batch: pa.RecordBatch) -> Steps:
     return result
 
 
-def _normalize_float(expr: NormalizeFloat, batch: pa.RecordBatch) -> Steps:
+def _normalize_float(expr: NormalizeFloat, batch: pa.RecordBatch) -> ArrayEvaluation:
     child = yield expr.child, batch
     return array_from(canonical_floats(values_of(child)), validity_of(child), expr.dtype)
 
 
-def _to_unscaled(expr: DecimalToUnscaled, batch: pa.RecordBatch) -> Steps:
+def _to_unscaled(expr: DecimalToUnscaled, batch: pa.RecordBatch) -> ArrayEvaluation:
     return unscaled_value((yield expr.child, batch))
 
 
-def _from_unscaled(expr: DecimalFromUnscaled, batch: pa.RecordBatch) -> Steps:
+def _from_unscaled(expr: DecimalFromUnscaled, batch: pa.RecordBatch) -> ArrayEvaluation:
     return make_decimal((yield expr.child, batch), expr.dtype, expr.mode)
 
 
-def _add_interval(expr: AddInterval, batch: pa.RecordBatch) -> Steps:
+def _add_interval(expr: AddInterval, batch: pa.RecordBatch) -> ArrayEvaluation:
     child = yield expr.child, batch
     return add_interval(child, (yield from _evaluate_where(expr.interval, batch, _value_rows(child))), expr.zone)
 
 
-def _date_part(expr: DatePart, batch: pa.RecordBatch) -> Steps:
+def _date_part(expr: DatePart, batch: pa.RecordBatch) -> ArrayEvaluation:
     return date_part(expr.part, (yield expr.child, batch), expr.dtype, expr.zone)
 
 
-def _date_trunc(expr: DateTrunc, batch: pa.RecordBatch) -> Steps:
+def _date_trunc(expr: DateTrunc, batch: pa.RecordBatch) -> ArrayEvaluation:
     return truncate(expr.unit, (yield expr.child, batch), expr.zone)
 
 
-def _string_call(expr: StringCall, batch: pa.RecordBatch) -> Steps:
+def _string_call(expr: StringCall, batch: pa.RecordBatch) -> ArrayEvaluation:
     match expr.function:
         case StringFunction.LENGTH:
             return strings.length((yield expr.args[0], batch))
@@ -320,6 +321,10 @@ def _string_call(expr: StringCall, batch: pa.RecordBatch) -> Steps:
             return strings.upper((yield expr.args[0], batch))
         case StringFunction.LOWER:
             return strings.lower((yield expr.args[0], batch))
+        case StringFunction.UPPER_OF_UNICODE_16:
+            return strings.upper((yield expr.args[0], batch), 16)
+        case StringFunction.LOWER_OF_UNICODE_16:
+            return strings.lower((yield expr.args[0], batch), 16)
         case StringFunction.CONCAT:
             parts = [(yield expr.args[0], batch)]
             for arg in expr.args[1:]:
@@ -330,7 +335,7 @@ def _string_call(expr: StringCall, batch: pa.RecordBatch) -> Steps:
             return strings.substring((yield expr.args[0], batch), position, count)
 
 
-_HANDLERS: dict[type[Expr], Callable[[Any, pa.RecordBatch], Steps | pa.Array]] = {
+_HANDLERS: dict[type[Expr], Callable[[Any, pa.RecordBatch], ArrayEvaluation | pa.Array]] = {
     Literal: _literal,
     Compare: _compare,
     And: _and,

@@ -38,7 +38,7 @@ def rounded_units(values: npt.NDArray[np.float64], places: int) -> tuple[npt.NDA
         raise InternalError(f"10^{places} is not a double")
     with np.errstate(all="ignore"):
         sizes = np.abs(values)
-        decided = sizes < 2.0**53  # above, older Javas print no digits that do not count
+        decided = sizes < 2.0**53  # above, older Javas may print other digits than newer ones
         decided &= np.spacing(sizes) * 10.0 ** max(places + 1, 0) < 10.0 ** max(-places - 1, 0)
         sizes = np.where(decided, sizes, 0.0)
         power = 10.0 ** abs(places)

@@ -300,6 +300,8 @@ class StringFunction(Enum):
     LENGTH = "length"
     UPPER = "upper"
     LOWER = "lower"
+    UPPER_OF_UNICODE_16 = "upper_of_unicode_16"  # Spark 4.0 and 4.1
+    LOWER_OF_UNICODE_16 = "lower_of_unicode_16"
     CONCAT = "concat"
     SUBSTRING = "substring"
 
@@ -342,6 +344,11 @@ def conjunction(parts: list[Expr]) -> Expr | None:
     for part in parts:
         result = part if result is None else And(result, part)
     return result
+
+
+def without_normalize(expr: Expr) -> Expr:
+    """The expression below a `NormalizeFloat`, for readers that compare floats as Spark does in any case."""
+    return expr.child if isinstance(expr, NormalizeFloat) else expr
 
 
 def substitute(expr: Expr, meaning: dict[str, Expr]) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sundog.expr.evaluation.casts import family
+from sundog.expr.evaluation.casts import type_kind
 from sundog.expr.nodes import (
     Abs,
     AddInterval,
@@ -104,7 +104,7 @@ def _decimal_always_fits(node: Arith) -> bool:
 
 
 def _cast_can_raise(node: Cast) -> bool:
-    source, target = family(node.child.dtype), family(node.dtype)
+    source, target = type_kind(node.child.dtype), type_kind(node.dtype)
     if node.child.dtype == node.dtype:
         return False
     if (source, target) in {("date", "timestamp"), ("date", "timestamp_ntz")}:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sundog.columns.key_sets import KeySetCosts
+
 
 @dataclass(frozen=True)
 class KeyTableCosts:
@@ -35,6 +37,7 @@ class GroupingCosts(KeyTableCosts):
     partial_table_groups: int  # of the partial phase's table before it is emitted
     combine_rows: int  # ungrouped rows that are gathered before a shuffle, to be merged if that reduces
     max_combined_share: float  # of groups among them: above it, they are not merged
+    scatter_targets: int  # buckets or partitions that rows are scattered to in one pass, at most
     bucket_bytes: int  # keys, hashes and table of a bucket
     unscattered_buckets: float  # groups of so many buckets' bytes are still merged in one
     group_sample_rows: int  # by which the number of groups is estimated
@@ -44,6 +47,7 @@ class GroupingCosts(KeyTableCosts):
     exchange_piece_rows: int  # for each target of an exchange, before rows are sent
     exchange_batch_rows: int  # for all targets together, where these are few
     output_batch_rows: int  # of a result
+    output_string_bytes: int  # of the strings in a batch of a result
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,20 @@ class ScanCosts:
     scan_run_rows: int  # of several row groups together, if strings are read
     scan_run_rows_of_numbers: int  # the same if all columns are numbers, which are decoded together
     scan_run_bytes: int  # of several row groups together
-    rows_per_late_string: int  # rows for each that passes a WHERE, from which only the strings of those are copied
+    string_test_factor: float  # cost of testing a column of strings over that of numbers
+    rows_per_late_value: int  # rows for each that passes the tests, from which other columns are decoded for those only
+    key_filter_probe_rows: int  # rows of a task after which a filter by the keys of a join is judged
+    max_key_filter_share: float  # of rows that pass it: above it, the filter is no longer tested
+
+
+@dataclass(frozen=True)
+class JoinCosts(KeySetCosts):
+    """How the build side of a join is indexed, and in which pieces joined rows are put out (`join/`)."""
+
+    join_slots: int  # of an index with a slot for each value, at most
+    join_slots_per_row: int  # slots for each row of the build side, at most
+    join_slots_at_least: int  # slots that are made however few rows there are
+    join_batch_rows: int  # of a result
 
 
 @dataclass(frozen=True)

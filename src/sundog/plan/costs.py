@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sundog.errors import ConfigError
-from sundog.operators.costs import GroupingCosts, ScanCosts, TopKCosts, WindowCosts
+from sundog.operators.costs import GroupingCosts, JoinCosts, ScanCosts, TopKCosts, WindowCosts
 
 SETTING = "spark.sundog.costs"
 EXPECTED = "a JSON object of cost names and positive numbers, or the path of a file with one"
@@ -29,7 +29,7 @@ def _cost(default: float, measured: str, may_be_zero: bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Costs(ScanCosts, GroupingCosts, TopKCosts, WindowCosts):
+class Costs(ScanCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCosts):
     """The numbers of one place. `DRIVER` and `EXECUTORS` are those of the machine that sundog is developed on.
 
     The base classes name what operators are told; what is declared here alone is for the planner.
@@ -50,9 +50,22 @@ class Costs(ScanCosts, GroupingCosts, TopKCosts, WindowCosts):
         64 << 20, "one side of a join, sent to every executor and held by every worker, at most", may_be_zero=True
     )
     join_memory_factor: float = _cost(4, "memory of joining two exchanged sides over the bytes of their columns")
+    max_misjudged_broadcast: float = _cost(
+        4, "not measured: times broadcast_bytes, beyond which a side that was thought smaller is not sent"
+    )
     held_rows: int = _cost(
         2_000_000, "rows of one side of a join, below which to hold them and read the other by their keys pays"
     )
+    min_held_pruning: float = _cost(
+        4, "not measured: rows of the other side for each held row, below which its keys prune too little"
+    )
+    kept_by_equality: float = _cost(0.05, "not measured: share of rows that pass a comparison by =, or are NULL")
+    kept_by_range: float = _cost(0.3, "not measured: share of rows that pass a comparison by < or >")
+    kept_by_match: float = _cost(0.2, "not measured: share of rows that pass a LIKE")
+    kept_by_other: float = _cost(0.5, "not measured: share of rows that pass any other condition, or a semi join")
+    groups_per_row: float = _cost(0.2, "not measured: groups of a GROUP BY for each of its rows")
+    number_bytes: int = _cost(8, "bytes of a value of a build side, by its type")
+    string_bytes: int = _cost(32, "not measured: bytes of a string of a build side with its offset")
     probe_row_groups: int = _cost(3, "row groups whose first rows show how many keys there are")
     sample_row_groups: int = _cost(8, "row groups whose keys show where to cut ranges of equal depth")
     gather_groups: int = _cost(
@@ -78,13 +91,44 @@ class Costs(ScanCosts, GroupingCosts, TopKCosts, WindowCosts):
     )
     max_exchange_partitions: int = _cost(1000, "partitions of one exchange, beyond which blocks become tiny")
     sort_memory_factor: float = _cost(8, "peak memory of sorting and computing a range over the bytes of its columns")
+    sort_range_rows: int = _cost(
+        1 << 19, "100-row average of 10 M rows: 1.12 processor seconds in 4 ranges, 0.96 in 16, 1.10 in 32"
+    )
     share_memory_factor: float = _cost(1.25, "memory of a share of the keys while it is merged over that of its rows")
     filtered_read_factor: float = _cost(2, "bytes the driver may read under a WHERE over bytes that it may hold")
 
     scan_run_rows: int = _cost(131_072, "not measured: batches that stay near the caches while they are worked on")
     scan_run_rows_of_numbers: int = _cost(524_288, "not measured: a call of the decoder for more numbers saves calls")
     scan_run_bytes: int = _cost(64 << 20, "not measured: what a task holds of small row groups read together")
-    rows_per_late_string: int = _cost(4, "not measured: copying the strings of few rows later costs less than of all")
+    string_test_factor: float = _cost(4.0, "not measured: decoding and testing a string over a number")
+    rows_per_late_value: int = _cost(4, "not measured: decoding the other columns of few rows costs less than of all")
+    key_filter_probe_rows: int = _cost(1 << 16, "not measured: enough rows to know a share by two digits")
+    max_key_filter_share: float = _cost(
+        0.75,
+        "a row is tested in 1 to 6 ns, and looked up by the join in 1 to 10: some must be dropped",
+        may_be_zero=True,
+    )
+    key_bits: int = _cost(1 << 28, "a bitmap of 32 MiB: the keys of a table of a quarter billion rows")
+    key_bits_per_key: int = _cost(
+        64, "1 M keys: 6 ns a row by a bitmap of 64 values a key, 23 of 256; 5 by a Bloom filter"
+    )
+    key_bits_at_least: int = _cost(
+        1 << 23, "a bitmap of 1 MiB is tested in 2 ns a row, the Bloom filter of few keys in 3", may_be_zero=True
+    )
+    bloom_bits_per_key: int = _cost(16, "0.5 % of other keys pass; with 8 bits 3.4 %, with 32 0.1 %")
+    sorted_keys: int = _cost(1 << 20, "so many keys are sorted in 40 ms", may_be_zero=True)
+    key_strings: int = _cost(
+        1 << 14, "a row is tested in 32 ns against 16,384 strings, in 213 against 131,072", may_be_zero=True
+    )
+    rows_per_key_string: int = _cost(64, "a million rows are searched for distinct strings in 43 ms")
+    join_slots: int = _cost(1 << 29, "not measured: slots of 2 GiB, for a table of at least 33 M rows")
+    join_slots_per_row: int = _cost(
+        16, "200,000 keys in 16 slots each: 10 ns a probe, by hash 30; in 64 each, building takes longer than by hash"
+    )
+    join_slots_at_least: int = _cost(
+        1 << 16, "10,000 keys: 1 ns a probe, by hash 15 to 28; 256 KiB stay in the second cache level", may_be_zero=True
+    )
+    join_batch_rows: int = _cost(1 << 19, "not measured: as large as batches that are grouped")
     min_batch_rows: int = _cost(1 << 15, "not measured: calling a kernel costs as much as many rows do")
     max_batch_rows: int = _cost(1 << 19, "not measured: keys, hashes and groups of a batch stay near the caches")
     max_joined_bytes: int = _cost(
@@ -122,6 +166,9 @@ class Costs(ScanCosts, GroupingCosts, TopKCosts, WindowCosts):
     direct_rows_per_new_key: int = _cost(
         4, "not measured: with more new keys, telling all of a batch apart anew is as good"
     )
+    scatter_targets: int = _cost(
+        64, "a pass to more targets than the processor can translate addresses of costs 8 ns a row instead of 2"
+    )
     bucket_bytes: int = _cost(
         1 << 19, "5 M distinct keys: 41 ns a row in one table, 6 in 64 buckets that fit the second cache level"
     )
@@ -139,6 +186,7 @@ class Costs(ScanCosts, GroupingCosts, TopKCosts, WindowCosts):
     )
     exchange_batch_rows: int = _cost(1 << 19, "where targets are few, a tenth of the time of small pieces is saved")
     output_batch_rows: int = _cost(1 << 17, "not measured: a batch that stays in the caches while it is converted")
+    output_string_bytes: int = _cost(64 << 20, "not measured: few rows of long strings are no small batch")
     topk_round_growth: int = _cost(4, "not measured: few rounds where all must be read, little read in vain where not")
     topk_eager_rows: int = _cost(
         4096, "not measured: merging costs less than the rows that a late threshold lets in", may_be_zero=True
@@ -152,6 +200,17 @@ class Costs(ScanCosts, GroupingCosts, TopKCosts, WindowCosts):
     min_reduced_repetition: float = _cost(
         2.0, "not measured: two rows in one is the least that saves anything", may_be_zero=True
     )
+
+    spark_start_seconds: float = _cost(0.1, "what Spark takes at least to plan a query and run a job")
+    spark_operator_seconds: float = _cost(
+        0.07, "and for each join, aggregate, window or sort: most add a stage, all add code to compile"
+    )
+    spark_ns_per_row: float = _cost(60.0, "and for each row read, on one core", may_be_zero=True)
+
+    def spark_seconds(self, operators: int, rows: float, slots: int) -> float:
+        """What plain Spark takes for a query, by a guess that is rather too small than too large."""
+        start = self.spark_start_seconds + operators * self.spark_operator_seconds
+        return start + rows * self.spark_ns_per_row / 1e9 / slots
 
     @property
     def shuffle_row_in_reread_bytes(self) -> float:

@@ -7,7 +7,8 @@ The names that the user sees are put on once, at the top, by position.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
@@ -30,6 +31,21 @@ class LogicalPlan(TreeNode):
 
 
 LogicalPlan.family = LogicalPlan
+EXPRESSION_HOLDERS = (NamedExpr, AggregateCall, WindowCall, SortKey, JoinKey)
+"""Parts of a node that hold expressions in their fields."""
+
+
+def expressions_of(node: LogicalPlan) -> Iterator[Expr]:
+    """The expressions that a node evaluates, wherever its fields hold them, in their order."""
+    waiting = [getattr(node, each.name) for each in fields(node)]  # type: ignore[arg-type]
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple):
+            waiting[:0] = value
+        elif isinstance(value, EXPRESSION_HOLDERS):
+            waiting[:0] = [getattr(value, each.name) for each in fields(value)]
 
 
 @dataclass(frozen=True)

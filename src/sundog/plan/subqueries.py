@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from sundog.expr.calls import AggregateCall, JoinKey, NamedExpr, WindowCall
 from sundog.expr.nodes import Expr, Literal, SubqueryValue
-from sundog.expr.ordering import SortKey
-from sundog.plan.logical import Aggregate, Limit, LogicalPlan, Project
+from sundog.plan.logical import EXPRESSION_HOLDERS, Aggregate, Limit, LogicalPlan, Project, expressions_of
 from sundog.tree import transform_up, walk
 
 Values = Mapping[int, tuple[Any, ...] | None]
 """Number of a subquery -> the values of its only row, as `Literal` takes them; None if it has no row."""
-
-_HOLDERS = (NamedExpr, AggregateCall, WindowCall, SortKey, JoinKey)  # what in a node holds expressions in its fields
 
 
 def two_rows_at_most(plan: LogicalPlan) -> LogicalPlan:
@@ -28,7 +24,8 @@ def two_rows_at_most(plan: LogicalPlan) -> LogicalPlan:
 
 def subqueries_in(plan: LogicalPlan) -> list[int]:
     """The numbers of the subqueries that a plan reads, each once, in the order in which they stand there."""
-    found = (node.subquery for each in _expressions(plan) for node in walk(each) if isinstance(node, SubqueryValue))
+    exprs = (expr for node in walk(plan) for expr in expressions_of(node))
+    found = (part.subquery for expr in exprs for part in walk(expr) if isinstance(part, SubqueryValue))
     return list(dict.fromkeys(found))
 
 
@@ -69,20 +66,7 @@ def _mapped(value: Any, constant: Callable[[Expr], Expr]) -> Any:
     if isinstance(value, tuple):
         items = tuple(_mapped(item, constant) for item in value)
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-    if not isinstance(value, _HOLDERS):
+    if not isinstance(value, EXPRESSION_HOLDERS):
         return value
     changed = {each.name: _mapped(getattr(value, each.name), constant) for each in fields(value)}
     return replace(value, **changed) if any(new is not getattr(value, name) for name, new in changed.items()) else value
-
-
-def _expressions(plan: LogicalPlan) -> Iterator[Expr]:
-    for node in walk(plan):
-        waiting = [getattr(node, each.name) for each in fields(node)]  # type: ignore[arg-type]
-        while waiting:
-            value = waiting.pop(0)
-            if isinstance(value, Expr):
-                yield value
-            elif isinstance(value, tuple):
-                waiting[:0] = value
-            elif isinstance(value, _HOLDERS):
-                waiting[:0] = [getattr(value, each.name) for each in fields(value)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sundog.columns.arrow import from_arrow
 from sundog.expr.calls import JoinKind
 from sundog.expr.nodes import BOOL, Column, Compare, CompareOp, Expr
 from sundog.operators.context import TaskContext
-from sundog.operators.join import pairing
-from sundog.operators.join.build_side import BuildSide
 from sundog.operators.join.hash_join import HashJoin, JoinSpec
+from sundog.operators.join.key_index import KeyIndex
+from sundog.plan.costs import DRIVER
 from tests.operators.join.reference import reference_join, sorted_rows
 
 LONG = pa.int64()
@@ -53,7 +55,12 @@ def sides(draw: st.DrawFn) -> tuple[pa.RecordBatch, pa.RecordBatch, list[str], l
 
 
 def spec_of(
-    left: pa.RecordBatch, right: pa.RecordBatch, kind: JoinKind, null_safe: list[bool], condition: Expr | None
+    left: pa.RecordBatch,
+    right: pa.RecordBatch,
+    kind: JoinKind,
+    null_safe: list[bool],
+    condition: Expr | None,
+    **numbers: float,
 ) -> JoinSpec:
     count = len(null_safe)
     fields = list(left.schema) + (list(right.schema) if kind.shows_right else [])
@@ -63,11 +70,12 @@ def spec_of(
         tuple(Column(f"{side}k{at}", batch.schema.field(f"{side}k{at}").type) for at in range(count))
         for side, batch in (("l", left), ("r", right))
     )
-    return JoinSpec(kind, left_keys, right_keys, tuple(null_safe), condition, output, exists)
+    costs = replace(DRIVER, **numbers)
+    return JoinSpec(kind, left_keys, right_keys, tuple(null_safe), condition, output, exists, costs=costs)
 
 
 def run(join: JoinSpec, left: pa.RecordBatch, right: pa.RecordBatch, pieces: int = 3) -> list[pa.RecordBatch]:
-    build = BuildSide.of(_cut(right, pieces), right.schema, join.build_keys, join.null_safe)
+    build = join.build_side(_cut(right, pieces), right.schema)
     build = pickle.loads(pickle.dumps(build))
     return list(HashJoin(join, build).run(iter(_cut(left, pieces)), TaskContext()))
 
@@ -78,15 +86,22 @@ def _cut(batch: pa.RecordBatch, pieces: int) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("kind", LEFT_KINDS, ids=lambda kind: kind.value)
-@given(drawn=sides(), has_condition=st.booleans())
+@given(
+    drawn=sides(),
+    has_condition=st.booleans(),
+    slots=st.sampled_from([1, DRIVER.join_slots]),  # by hash only, or by value where that is possible
+    batch_rows=st.sampled_from([1, 5, DRIVER.join_batch_rows]),
+)
 @settings(max_examples=150)
-def test_joins_as_pairs_in_plain_python(kind: JoinKind, drawn: Any, has_condition: bool) -> None:
+def test_joins_as_pairs_in_plain_python(
+    kind: JoinKind, drawn: Any, has_condition: bool, slots: int, batch_rows: int
+) -> None:
     left, right, _, null_safe = drawn
     condition = Compare(CompareOp.LT, Column("lv", LONG), Column("rv", LONG)) if has_condition else None
     if kind is JoinKind.NULL_AWARE_ANTI:
         null_safe, condition = [False], None
         left, right = (batch.select([0, batch.num_columns - 1]) for batch in (left, right))
-    join = spec_of(left, right, kind, null_safe, condition)
+    join = spec_of(left, right, kind, null_safe, condition, join_slots=slots, join_batch_rows=batch_rows)
     keys = [[f"{side}k{at}" for at in range(len(null_safe))] for side in "lr"]
     expected = reference_join(left, right, kind, *keys, null_safe, condition)
     assert sorted_rows(run(join, left, right), join.output.names) == expected
@@ -104,12 +119,11 @@ def test_a_join_without_keys_pairs_all_rows(kind: JoinKind, drawn: Any, has_cond
     )
 
 
-def test_rows_with_many_partners_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "_MAX_PAIRS", 100)
+def test_rows_with_many_partners_come_in_pieces() -> None:
     left = pa.record_batch({"lk0": pa.array([1, 2, 1, 3] * 20, LONG), "lv": pa.array(range(80), LONG)})
     right = pa.record_batch({"rk0": pa.array([1] * 30 + [2] * 250, LONG), "rv": pa.array(range(280), LONG)})
     for kind in (JoinKind.INNER, JoinKind.LEFT):
-        join = spec_of(left, right, kind, [False], None)
+        join = spec_of(left, right, kind, [False], None, join_batch_rows=100)
         found = run(join, left, right, pieces=1)
         assert max(batch.num_rows for batch in found) <= 250
         assert sorted_rows(found, join.output.names) == reference_join(left, right, kind, ["lk0"], ["rk0"], [False])
@@ -132,3 +146,21 @@ def test_a_large_table_of_scattered_keys_finds_each() -> None:
     found = pa.Table.from_batches(run(spec_of(left, right, JoinKind.INNER, [False], None), left, right, pieces=1))
     assert found.num_rows == len(np.intersect1d(keys, left.column("lk0").to_numpy()))
     assert found.column("lk0").equals(found.column("rk0"))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "by_value"),
+    [
+        ({}, True),
+        ({"join_slots_at_least": 0, "join_slots_per_row": 9}, False),
+        ({"join_slots_at_least": 0, "join_slots_per_row": 10}, True),
+        ({"join_slots_at_least": 991, "join_slots_per_row": 1}, True),
+        ({"join_slots": 990}, False),
+    ],
+)
+def test_keys_are_indexed_by_value_where_the_costs_allow_so_many_slots(numbers: dict[str, int], by_value: bool) -> None:
+    keys = from_arrow(pa.array(range(0, 1000, 10), LONG))  # 100 keys in 991 slots
+    index = KeyIndex.over([keys], (False,), 100, replace(DRIVER, **numbers))
+    assert index.find([from_arrow(pa.array([10, 15, None, 990], LONG))], 4).tolist() == [1, -1, -1, 99]
+    slots = 991 * 4
+    assert (index.numbers.nbytes == slots) is by_value

@@ -34,8 +34,8 @@ from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 Numbers = npt.NDArray[Any]
 
 
-def family(dtype: pa.DataType) -> str:
-    """The kind of a type, as `EXACT_CASTS` names it."""
+def type_kind(dtype: pa.DataType) -> str:
+    """The name of a type in `EXACT_CASTS`, without its width, precision or zone."""
     for name, test in (
         ("boolean", pa.types.is_boolean),
         ("integer", pa.types.is_integer),
@@ -63,7 +63,7 @@ def cast(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None)
     """One of `EXACT_CASTS`."""
     if array.type == dtype:
         return array
-    pair = family(array.type), family(dtype)
+    pair = type_kind(array.type), type_kind(dtype)
     if pair not in EXACT_CASTS:
         raise InternalError(f"no exact cast from {array.type} to {dtype}")
     return EXACT_CASTS[pair](array, dtype, mode, zone)

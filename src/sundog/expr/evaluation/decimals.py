@@ -215,7 +215,7 @@ def _pairs(array: pa.Array) -> Pairs:
         pairs = np.empty((len(array), 2), np.int64)
         pairs[:, 0] = values_of(array)
         np.right_shift(pairs[:, 0], 63, out=pairs[:, 1])
-    pairs.flags.writeable = False  # whether Arrow lets others write there is nothing to compile twice for
+    pairs.flags.writeable = False  # or the kernel is compiled twice: for arrays that are read-only, and for others
     return pairs
 
 

@@ -29,7 +29,7 @@ def _contains(array: pa.Array, needle: str | bytes) -> pa.Array:
     if len(wanted) == 0:
         return pc.match_substring(array, needle)
     bounds, data = string_parts(array)
-    for part in (bounds, data):  # whether Arrow lets others write there is nothing to compile twice for
+    for part in (bounds, data):  # or the kernel is compiled twice: for arrays that are read-only, and for others
         part.flags.writeable = False
     seen = np.bincount(data[bounds[0] : bounds[-1]][:_SAMPLE_BYTES], minlength=256)
     rarest = np.argsort(seen[wanted], kind="stable")

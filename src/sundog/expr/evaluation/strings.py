@@ -1,7 +1,7 @@
-"""String functions as Spark does them: on UTF-8 bytes, counting code points, full case mapping, LIKE without lines.
+"""String functions as in Spark: on UTF-8 bytes, counting code points, full case mapping, LIKE across line breaks.
 
 Arrow's kernels do the work wherever they agree with Spark, which for valid UTF-8 is nearly everywhere. Spark also
-accepts strings that are not valid UTF-8 (it never checks what a file holds) and has its own way through them: a byte
+accepts strings that are not valid UTF-8 (it never checks what a file holds) and reads them in its own way: a byte
 that cannot start a character counts as one. Columns with such bytes, and case mapping beyond ASCII, go value by value,
 each distinct value once.
 """
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from sundog.expr.buffers import string_parts
 from sundog.expr.evaluation import case_mapping
+from sundog.expr.evaluation.case_mapping import NEWEST_UNICODE
 
 
 def is_ascii(array: pa.Array) -> bool:
@@ -46,16 +47,16 @@ def length(array: pa.Array) -> pa.Array:
     return _each(array, lambda raw: len(_characters(raw)), pa.int32())
 
 
-def upper(array: pa.Array) -> pa.Array:
+def upper(array: pa.Array, unicode: int = NEWEST_UNICODE) -> pa.Array:
     if is_ascii(array):
         return pc.ascii_upper(array)
-    return _each(array, lambda raw: case_mapping.upper(raw.decode("utf-8", "replace")), pa.string())
+    return _each(array, lambda raw: case_mapping.upper(raw.decode("utf-8", "replace"), unicode), pa.string())
 
 
-def lower(array: pa.Array) -> pa.Array:
+def lower(array: pa.Array, unicode: int = NEWEST_UNICODE) -> pa.Array:
     if is_ascii(array):
         return pc.ascii_lower(array)
-    return _each(array, lambda raw: case_mapping.lower(raw.decode("utf-8", "replace")), pa.string())
+    return _each(array, lambda raw: case_mapping.lower(raw.decode("utf-8", "replace"), unicode), pa.string())
 
 
 def concat(parts: list[pa.Array | pa.Scalar]) -> pa.Array:

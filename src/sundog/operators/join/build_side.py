@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sundog.columns.arrow import from_arrow
-from sundog.columns.key_sets import key_set
+from sundog.columns.key_sets import KeySetCosts, key_set
 from sundog.expr.dynamic_filters.key_set import KeySet
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
+from sundog.operators.costs import JoinCosts
 from sundog.operators.join.key_index import KeyIndex
 from sundog.support import Code, Declined
 
-_MAX_ROWS = (1 << 31) - 1
+_MAX_ROWS = (1 << 31) - 1  # the number of a row is an int32
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,21 +33,26 @@ class BuildSide:
 
     @classmethod
     def of(
-        cls, batches: Sequence[pa.RecordBatch], schema: pa.Schema, keys: Sequence[Expr], null_safe: tuple[bool, ...]
+        cls,
+        batches: Sequence[pa.RecordBatch],
+        schema: pa.Schema,
+        keys: Sequence[Expr],
+        null_safe: tuple[bool, ...],
+        costs: JoinCosts,
     ) -> BuildSide:
         """`schema` is that of the batches, where there are none."""
         whole = one_batch(batches, schema)
         arrays = [evaluate(key, whole) for key in keys]
-        index = KeyIndex.over([from_arrow(array) for array in arrays], null_safe, whole.num_rows)
+        index = KeyIndex.over([from_arrow(array) for array in arrays], null_safe, whole.num_rows, costs)
         return cls(whole, whole.num_rows, index, any(array.null_count for array in arrays))
 
     @property
     def nbytes(self) -> int:
         return int(self.columns.nbytes) + self.index.nbytes
 
-    def key_set(self, key: Expr) -> KeySet:
+    def key_set(self, key: Expr, costs: KeySetCosts) -> KeySet:
         """The values of a key, for the scan of the other side."""
-        return key_set(evaluate(key, self.columns))
+        return key_set(evaluate(key, self.columns), costs)
 
     def narrowed(self, names: Sequence[str]) -> BuildSide:
         """With fewer columns: those that were only compared are in the index."""

@@ -10,7 +10,7 @@ of one stage: no row is written down between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
+from sundog.operators.costs import JoinCosts
 from sundog.operators.join.build_side import BuildSide
 from sundog.operators.join.pairing import Pairing
 
@@ -36,9 +37,15 @@ class JoinSpec:
     condition: Expr | None
     output: pa.Schema
     exists: str | None = None
+    costs: JoinCosts = field(kw_only=True)
+
+    def build_side(self, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> BuildSide:
+        """`schema` is that of the batches, where there are none."""
+        return BuildSide.of(batches, schema, self.build_keys, self.null_safe, self.costs)
 
     def pairing(self, build: BuildSide) -> Pairing:
-        return Pairing(self.kind, self.probe_keys, build, self.condition, self.output, self.exists)
+        max_rows = self.costs.join_batch_rows
+        return Pairing(self.kind, self.probe_keys, build, self.condition, self.output, max_rows, self.exists)
 
     def describe(self) -> str:
         """`inner, l_orderkey#1 = o_orderkey#2`."""

@@ -22,10 +22,7 @@ from sundog.columns.key_table import Ids, KeyTable
 from sundog.columns.vectors import Vector, full_mask
 from sundog.expr.buffers import is_narrow
 from sundog.kernels.joins.pairs import find_direct, number_direct, rows_by_number
-
-_MAX_SLOTS_PER_ROW = 16  # a table by value is then at most eight times as large as a hash table, and needs one access
-_FEW_SLOTS = 1 << 16
-_MAX_SLOTS = 1 << 29
+from sundog.operators.costs import JoinCosts
 
 
 class _Numbers(Protocol):
@@ -75,8 +72,8 @@ class KeyIndex:
     rows: npt.NDArray[np.int32]
 
     @classmethod
-    def over(cls, keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int) -> KeyIndex:
-        numbers, ids, count = _numbered(keys, null_safe, length)
+    def over(cls, keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int, costs: JoinCosts) -> KeyIndex:
+        numbers, ids, count = _numbered(keys, null_safe, length, costs)
         starts = np.zeros(count + 1, np.int64)
         rows = np.empty(int(np.count_nonzero(ids >= 0)), np.int32)
         rows_by_number(ids, starts, rows)
@@ -110,10 +107,12 @@ def _missing(keys: Sequence[Vector], null_safe: tuple[bool, ...]) -> npt.NDArray
     return found
 
 
-def _numbered(keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int) -> tuple[_Numbers, Ids, int]:
+def _numbered(
+    keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int, costs: JoinCosts
+) -> tuple[_Numbers, Ids, int]:
     if not keys:
         return _AllPairs(0 if length else -1), np.zeros(length, np.int32), 1
-    direct = _direct(keys[0], length) if len(keys) == 1 and not null_safe[0] else None
+    direct = _direct(keys[0], length, costs) if len(keys) == 1 and not null_safe[0] else None
     if direct is not None:
         return direct
     table = KeyTable(KeyLayout.of([key.dtype for key in keys]))
@@ -128,7 +127,7 @@ def _numbered(keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int) 
     return table, ids, table.count
 
 
-def _direct(key: Vector, length: int) -> tuple[_Numbers, Ids, int] | None:
+def _direct(key: Vector, length: int, costs: JoinCosts) -> tuple[_Numbers, Ids, int] | None:
     """Numbers by value, where the values are integers that lie close together."""
     dtype = key.dtype
     if key.all_null or not is_narrow(dtype) or pa.types.is_floating(dtype) or pa.types.is_boolean(dtype):
@@ -138,7 +137,7 @@ def _direct(key: Vector, length: int) -> tuple[_Numbers, Ids, int] | None:
     if not len(present):
         return None
     low, high = int(present.min()), int(present.max())
-    if high - low >= min(max(_MAX_SLOTS_PER_ROW * length, _FEW_SLOTS), _MAX_SLOTS):
+    if high - low >= min(max(costs.join_slots_per_row * length, costs.join_slots_at_least), costs.join_slots):
         return None
     slots = np.full(high - low + 1, -1, np.int32)
     ids = np.empty(length, np.int32)

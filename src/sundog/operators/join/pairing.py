@@ -23,7 +23,6 @@ from sundog.kernels.joins.pairs import count_partners, write_pairs, write_single
 from sundog.operators.context import TaskContext
 from sundog.operators.join.build_side import BuildSide
 
-_MAX_PAIRS = 1 << 19
 Rows = npt.NDArray[np.int32]
 
 
@@ -40,7 +39,8 @@ class Pairing:
     """One task's join of probe batches with a build side.
 
     `kind` is seen from the probe side: LEFT keeps each of its rows. `output` has the columns of the result, of either
-    side, and `exists` for an existence join. `seen`, if given, is told which build rows found a partner.
+    side, and `exists` for an existence join. `max_rows`: pairs of rows that are put out at once, or all of one probe
+    row. `seen`, if given, is told which build rows found a partner.
     """
 
     kind: JoinKind
@@ -48,6 +48,7 @@ class Pairing:
     build: BuildSide
     condition: Expr | None
     output: pa.Schema
+    max_rows: int
     exists: str | None = None
     seen: npt.NDArray[np.bool_] | None = field(default=None, repr=False)
 
@@ -119,13 +120,13 @@ class Pairing:
             return
         counts = np.empty(len(ids), np.int64)
         total = int(count_partners(ids, index.starts, keeps_lonely, counts))
-        ends = np.cumsum(counts) if total > _MAX_PAIRS else None
+        ends = np.cumsum(counts) if total > self.max_rows else None
         first = 0
         while first < len(ids):
             last = len(ids)
             if ends is not None:  # at least one row, however many partners it has
                 done = int(ends[first - 1]) if first else 0
-                last = max(first + 1, int(np.searchsorted(ends, done + _MAX_PAIRS, side="right")))
+                last = max(first + 1, int(np.searchsorted(ends, done + self.max_rows, side="right")))
             some = counts[first:last]
             size = int(some.sum())
             if size:

@@ -85,7 +85,7 @@ class PartitionedJoin(Operator):
                 break
             built.append(batch)
             self._hold(batch, context)
-        build = BuildSide.of(built, self.build_schema, self.join.build_keys, self.join.null_safe)
+        build = self.join.build_side(built, self.build_schema)
         context.metrics.add("join_build_rows", build.rows)
         keeps_build = self.join.kind is JoinKind.FULL
         pairing = self.join.pairing(build)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column, columns_of
 from sundog.expr.printing import named_text
+from sundog.functions.table import order_decides
 from sundog.operators.aggregate.final_operator import BestGroups
 from sundog.operators.aggregate.key_probe import ProbeKeys
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
@@ -59,6 +60,7 @@ def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None =
         in_process=site.on_threads,
         shares=strategy.shares,
         parts=waiting_parts(strategy.shares, size, site),
+        merged=_merges_in_process(planner, plan, strategy, rows),
         hidden=plan.hidden,
         best=best,
     )
@@ -72,6 +74,13 @@ def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None =
     keys = ", ".join(named_text(key) for key in plan.keys)
     graph.notes.append(AggregateNote(keys, tuple(phase.operator for phase in phases)))
     return rows
+
+
+def _merges_in_process(planner: Planner, plan: Aggregate, strategy: _Strategy, rows: Pipeline) -> bool:
+    """Whether the tasks of an executor merge their groups before these travel: not where their order decides."""
+    is_exchanged = not strategy.gather and strategy.shares == 1 and bool(plan.keys)
+    in_order = any(order_decides(call) for call in plan.aggregates)
+    return is_exchanged and not in_order and planner.graph.process_tasks(rows) > 0
 
 
 def _input(planner: Planner, plan: Aggregate, shares: int) -> Steps[Pipeline]:

@@ -8,6 +8,7 @@ are left. A wrong guess costs time, never an answer: what was really built decid
 from __future__ import annotations
 
 from sundog.expr.nodes import And, Compare, CompareOp, Expr, In, IsNull, Like, Not, Or, StringMatch, operands_of
+from sundog.plan.costs import Costs
 from sundog.plan.logical import (
     Aggregate,
     Expand,
@@ -23,39 +24,36 @@ from sundog.plan.logical import (
 from sundog.plan.lower.facts import Facts
 from sundog.types import is_text
 
-_KEPT_BY_EQUALITY, _KEPT_BY_RANGE, _KEPT_BY_MATCH, _KEPT_BY_OTHER = 0.05, 0.3, 0.2, 0.5
-_GROUPS_PER_ROW = 0.2
-_NUMBER_BYTES, _TEXT_BYTES = 8, 32
 _FOREIGN_ROWS = 1e9  # rows of Spark's: nobody knows, and they are not gathered to find out
 
 
-def estimated_rows(plan: LogicalPlan, facts: Facts) -> float:
+def estimated_rows(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
     """A guess of the rows that leave `plan`."""
     match plan:
         case Scan():
-            return facts.access(plan).rows() * kept_share(plan.predicate)
+            return facts.access(plan).rows() * kept_share(plan.predicate, costs)
         case Foreign():
             return _FOREIGN_ROWS
         case Filter():
-            return estimated_rows(plan.child, facts) * kept_share(plan.predicate)
+            return estimated_rows(plan.child, facts, costs) * kept_share(plan.predicate, costs)
         case Join():
-            return _joined_rows(plan, facts)
+            return _joined_rows(plan, facts, costs)
         case Union():
-            return sum(estimated_rows(child, facts) for child in plan.inputs)
+            return sum(estimated_rows(child, facts, costs) for child in plan.inputs)
         case Aggregate():
-            return max(1.0, estimated_rows(plan.child, facts) * _GROUPS_PER_ROW) if plan.keys else 1.0
+            return max(1.0, estimated_rows(plan.child, facts, costs) * costs.groups_per_row) if plan.keys else 1.0
         case TopK() | Limit():
-            return min(float(plan.limit), estimated_rows(plan.child, facts))
+            return min(float(plan.limit), estimated_rows(plan.child, facts, costs))
         case Expand():
-            return estimated_rows(plan.child, facts) * len(plan.projections)
+            return estimated_rows(plan.child, facts, costs) * len(plan.projections)
         case _:
-            return max(estimated_rows(child, facts) for child in plan.children)
+            return max(estimated_rows(child, facts, costs) for child in plan.children)
 
 
-def _joined_rows(plan: Join, facts: Facts) -> float:
-    left, right = estimated_rows(plan.left, facts), estimated_rows(plan.right, facts)
+def _joined_rows(plan: Join, facts: Facts, costs: Costs) -> float:
+    left, right = estimated_rows(plan.left, facts, costs), estimated_rows(plan.right, facts, costs)
     if not plan.kind.shows_right:
-        return left * (_KEPT_BY_OTHER if plan.kind.drops_left else 1.0)
+        return left * (costs.kept_by_other if plan.kind.drops_left else 1.0)
     if not plan.keys:
         return left * right
     most, left_base, right_base = max(left, right), _base_rows(plan.left, facts), _base_rows(plan.right, facts)
@@ -73,7 +71,7 @@ def _base_rows(plan: LogicalPlan, facts: Facts) -> float:
     return max((_base_rows(child, facts) for child in plan.children), default=_FOREIGN_ROWS)
 
 
-def kept_share(predicate: Expr | None) -> float:
+def kept_share(predicate: Expr | None, costs: Costs) -> float:
     """A guess of the share of rows for which a predicate holds."""
     match predicate:
         case None:
@@ -81,28 +79,29 @@ def kept_share(predicate: Expr | None) -> float:
         case And():
             share = 1.0
             for part in operands_of(And, predicate):
-                share *= kept_share(part)
+                share *= kept_share(part, costs)
             return share
         case Or():
-            return min(1.0, sum(kept_share(part) for part in operands_of(Or, predicate)))
+            return min(1.0, sum(kept_share(part, costs) for part in operands_of(Or, predicate)))
         case Not(child=IsNull()):
             return 1.0
         case Not():
-            return 1.0 - kept_share(predicate.child)
+            return max(0.0, 1.0 - kept_share(predicate.child, costs))
         case Compare(op=CompareOp.EQ | CompareOp.NULL_SAFE_EQ):
-            return _KEPT_BY_EQUALITY
+            return costs.kept_by_equality
         case Compare():
-            return _KEPT_BY_RANGE
+            return costs.kept_by_range
         case In():
-            return min(0.5, _KEPT_BY_EQUALITY * len(predicate.values))
+            return min(costs.kept_by_other, costs.kept_by_equality * len(predicate.values))
         case Like() | StringMatch():
-            return _KEPT_BY_MATCH
+            return costs.kept_by_match
         case IsNull():
-            return _KEPT_BY_EQUALITY
+            return costs.kept_by_equality
         case _:
-            return _KEPT_BY_OTHER
+            return costs.kept_by_other
 
 
-def estimated_bytes(plan: LogicalPlan, rows: float) -> float:
-    """What so many rows of a plan take in memory."""
-    return rows * sum(_TEXT_BYTES if is_text(field.type) else _NUMBER_BYTES for field in plan.schema)
+def estimated_bytes(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
+    """A guess of what the rows that leave `plan` take in memory."""
+    of_row = sum(costs.string_bytes if is_text(field.type) else costs.number_bytes for field in plan.schema)
+    return estimated_rows(plan, facts, costs) * of_row

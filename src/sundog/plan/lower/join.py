@@ -33,9 +33,6 @@ from sundog.support import Code, Declined
 if TYPE_CHECKING:
     from sundog.plan.lower.planner import Planner, Steps
 
-_MUCH_SMALLER = 4
-_MAX_MISJUDGED = 4  # how many times as large as estimated a build side may be that is sent to every executor
-
 
 @dataclass(frozen=True)
 class _Sides:
@@ -47,9 +44,8 @@ class _Sides:
 
 
 def lower_join(planner: Planner, plan: Join) -> Steps[Pipeline]:
-    if plan.condition is not None and not plan.kind.shows_right and can_raise(plan.condition):
-        # Spark stops at the first partner, and does not evaluate the condition for the others.
-        raise Declined.because(Code.CAN_RAISE, "the condition of a join may raise an error", "Join")
+    """A condition that may raise is one that sundog evaluates for the same pairs as Spark: others are declined by
+    `front/early_errors.py`."""
     sides = _sides(planner, plan)
     if _is_partitioned(planner, sides):
         return (yield from _partitioned(planner, sides))
@@ -66,13 +62,17 @@ def _sides(planner: Planner, plan: Join) -> _Sides:
     """Only an inner join may build either side; the others keep, or mark, rows of the left side as they probe."""
     lefts, rights = tuple(key.left for key in plan.keys), tuple(key.right for key in plan.keys)
     null_safe = tuple(key.null_safe for key in plan.keys)
-    build_left = plan.kind is JoinKind.INNER and estimated_rows(plan.left, planner.facts) < estimated_rows(
-        plan.right, planner.facts
-    )
+    left, right = _rows(planner, plan.left), _rows(planner, plan.right)
+    build_left = plan.kind is JoinKind.INNER and left < right
     probe, build = (plan.right, plan.left) if build_left else (plan.left, plan.right)
     probe_keys, build_keys = (rights, lefts) if build_left else (lefts, rights)
-    spec = JoinSpec(plan.kind, probe_keys, build_keys, null_safe, plan.condition, plan.schema, plan.exists)
+    compared, costs = (probe_keys, build_keys, null_safe), planner.site.costs
+    spec = JoinSpec(plan.kind, *compared, plan.condition, plan.schema, plan.exists, costs=costs)
     return _Sides(probe, build, spec)
+
+
+def _rows(planner: Planner, plan: LogicalPlan) -> float:
+    return estimated_rows(plan, planner.facts, planner.site.costs)
 
 
 def _is_partitioned(planner: Planner, sides: _Sides) -> bool:
@@ -84,8 +84,8 @@ def _is_partitioned(planner: Planner, sides: _Sides) -> bool:
         return True
     if planner.site.on_threads or not sides.spec.build_keys or sides.spec.kind is JoinKind.NULL_AWARE_ANTI:
         return False
-    size = estimated_bytes(sides.build, estimated_rows(sides.build, planner.facts))
-    return size > planner.site.costs.broadcast_bytes
+    costs = planner.site.costs
+    return estimated_bytes(sides.build, planner.facts, costs) > costs.broadcast_bytes
 
 
 def _partitioned(planner: Planner, sides: _Sides) -> Steps[Pipeline]:
@@ -116,9 +116,9 @@ def _build(planner: Planner, sides: _Sides) -> Steps[tuple[BuildSide | None, Sta
     stage = planner.graph.stages[-1]
     if batches is None:
         return None, stage
-    build = BuildSide.of(batches, sides.build.schema, sides.spec.build_keys, sides.spec.null_safe)
+    build = sides.spec.build_side(batches, sides.build.schema)
     planner.graph.metrics.add("join_build_rows", build.rows)
-    most = planner.site.costs.broadcast_bytes * _MAX_MISJUDGED
+    most = planner.site.costs.broadcast_bytes * planner.site.costs.max_misjudged_broadcast
     if not planner.site.on_threads and build.nbytes > most:
         message = f"one side of a join takes {build.nbytes:,} bytes, too many to send to each executor"
         raise Declined.because(Code.COST, message, "Join")
@@ -137,7 +137,7 @@ def _filtered(sides: _Sides, build: BuildSide | None) -> LogicalPlan:
     spec = sides.spec
     if not spec.kind.drops_left:
         return sides.probe
-    sets = [None if build is None else build.key_set(key) for key in spec.build_keys]
+    sets = [None if build is None else build.key_set(key, spec.costs) for key in spec.build_keys]
     return _with_filters(sides.probe, spec.probe_keys, spec.null_safe, sets)
 
 
@@ -164,8 +164,8 @@ def _keys_of_probe_prune_more(planner: Planner, sides: _Sides) -> bool:
     """
     if sides.spec.kind in (JoinKind.INNER, JoinKind.NULL_AWARE_ANTI) or not sides.spec.build_keys:
         return False
-    probe, build = estimated_rows(sides.probe, planner.facts), estimated_rows(sides.build, planner.facts)
-    return probe * _MUCH_SMALLER < build and probe <= planner.site.costs.held_rows
+    probe, build, costs = _rows(planner, sides.probe), _rows(planner, sides.build), planner.site.costs
+    return probe * costs.min_held_pruning < build and probe <= costs.held_rows
 
 
 def _probe_first(planner: Planner, sides: _Sides) -> Steps[tuple[Pipeline, _Sides]]:
@@ -175,6 +175,6 @@ def _probe_first(planner: Planner, sides: _Sides) -> Steps[tuple[Pipeline, _Side
     keys = tuple(NamedExpr(f"key#{number}", key) for number, key in enumerate(spec.probe_keys))
     batches = yield from planner.step(replace(held, purpose="Keys").then(ProjectOperator(keys)))
     whole = None if batches is None else one_batch(batches, ProjectOperator(keys).schema)
-    sets = [None] * len(keys) if whole is None else [key_set(column) for column in whole.columns]
+    sets = [None] * len(keys) if whole is None else [key_set(column, spec.costs) for column in whole.columns]
     build = _with_filters(sides.build, spec.build_keys, spec.null_safe, sets)
     return replace(held, purpose="Join"), replace(sides, build=build)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 
-from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_layout import MAX_TARGETS, KeyLayout
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.operators.aggregate.grouping.buckets import grouped_bytes
 from sundog.operators.aggregate.grouping.pending import MERGE_COPIES
 from sundog.operators.aggregate.grouping.states import StateLayout
-from sundog.operators.aggregate.hash_partition import MAX_TARGETS
 from sundog.operators.aggregate.phases import grouped_by
 from sundog.parquet.prune.access_plan import ParquetAccessPlan
 from sundog.plan.lower.facts import Size
@@ -45,8 +44,8 @@ def grouping_task_count(access: ParquetAccessPlan, site: Site) -> int:
 def exchange_partitions(size: Size | None, site: Site) -> int:
     """As many as keep every slot busy; one where the input is too small to share out."""
     if size is None:
-        return site.slots * site.costs.final_tasks_per_slot
-    return task_count(size.column_bytes, site, site.costs.final_tasks_per_slot)
+        return min(MAX_TARGETS, site.slots * site.costs.final_tasks_per_slot)
+    return min(MAX_TARGETS, task_count(size.column_bytes, site, site.costs.final_tasks_per_slot))
 
 
 def group_partitions(
@@ -63,11 +62,11 @@ def group_partitions(
     if site.on_threads:
         words = KeyLayout.of([key.expr.dtype for key in keys]).value_words
         rounds = grouped_bytes(size.rows, words) // site.costs.merge_part_bytes // site.slots + 1
-        return max(partitions, min(MAX_TARGETS, rounds * site.slots))
+        return max(partitions, min(site.costs.scatter_targets, MAX_TARGETS, rounds * site.slots))
     row_bytes = state_layout(grouped_by(keys, aggregates), aggregates).row_bytes
     needed = MERGE_COPIES * (row_bytes * size.rows + size.column_bytes) / site.task_memory_bytes
     fitting = site.slots * math.ceil(needed / site.slots)
-    return max(partitions, min(site.costs.max_exchange_partitions, fitting))
+    return max(partitions, min(site.costs.max_exchange_partitions, MAX_TARGETS, fitting))
 
 
 def state_layout(grouped: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...]) -> StateLayout:
@@ -80,7 +79,9 @@ def waiting_parts(shares: int, size: Size | None, site: Site) -> int:
 
     Of three quarters of what is merged at once, since parts are not all of one size.
     """
-    return 1 if shares == 1 or size is None else size.rows // shares // (3 * site.costs.merge_part_rows // 4 or 1) + 1
+    if shares == 1 or size is None:
+        return 1
+    return min(MAX_TARGETS, size.rows // shares // (3 * site.costs.merge_part_rows // 4 or 1) + 1)
 
 
 def fewest_ranges(size: Size | None, site: Site) -> int:
@@ -97,16 +98,26 @@ def window_ranges(size: Size | None, site: Site) -> int:
     return fewest if site.slots == 1 else max(fewest, exchange_partitions(size, site))
 
 
+def sorted_ranges(size: Size | None, site: Site) -> int:
+    """Ranges of a window whose rows are moved before they are sorted: on threads so small that the caches help, which
+    costs no more exchanges there; a multiple of the slots."""
+    ranges = window_ranges(size, site)
+    if size is None or not site.on_threads or ranges == 1:
+        return ranges
+    small = math.ceil(size.rows / site.costs.sort_range_rows)
+    return max(ranges, min(site.costs.max_exchange_partitions, MAX_TARGETS, site.slots * math.ceil(small / site.slots)))
+
+
 def join_partitions(build: Size | None, probe: Size | None, site: Site) -> int:
     """Of a join whose two sides are exchanged: as many as keep every slot busy, and fit a task's memory."""
     if build is None or probe is None:
         return exchange_partitions(None, site)
     both = Size(build.column_bytes + probe.column_bytes, build.rows + probe.rows)
     by_memory = math.ceil(both.column_bytes * site.costs.join_memory_factor / site.task_memory_bytes)
-    return max(exchange_partitions(both, site), min(site.costs.max_exchange_partitions, by_memory))
+    return max(exchange_partitions(both, site), min(site.costs.max_exchange_partitions, MAX_TARGETS, by_memory))
 
 
 def key_partitions(size: Size | None, site: Site) -> int:
     """Of a window with PARTITION BY: as many as keep every slot busy, and half as large as would fit a task's
     memory."""
-    return max(exchange_partitions(size, site), 2 * fewest_ranges(size, site))
+    return max(exchange_partitions(size, site), min(MAX_TARGETS, 2 * fewest_ranges(size, site)))

@@ -44,7 +44,7 @@ from sundog.operators.window.steps import WindowSteps
 from sundog.plan.logical import LogicalPlan, Window
 from sundog.plan.lower.aggregate import some_rows
 from sundog.plan.lower.scan import TableScan, lower_read, narrowed, scan_below, scan_some
-from sundog.plan.lower.sizes import fewest_ranges, key_partitions, task_count, window_ranges
+from sundog.plan.lower.sizes import fewest_ranges, key_partitions, sorted_ranges, task_count, window_ranges
 from sundog.plan.stages import Parts, Pipeline
 from sundog.support import Code, Declined
 from sundog.tree import transform_up
@@ -128,11 +128,11 @@ def _after_sample(planner: Planner, plan: Window, steps: WindowSteps, possible: 
                 return rows
     rows = held if held is not None else (yield from planner.lower(plan.child))
     if possible is None:
-        return (yield from _over_exchange(planner, steps, rows, sample, window_ranges(size, site)))
+        return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site)))
     if possible.strategy is not None:  # ranges were given up: they would not add up after an exchange either
         return (yield from _over_exchange(planner, steps, rows, sample, 1))
     remark = f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
-    return (yield from _over_exchange(planner, steps, rows, sample, window_ranges(size, site), remark))
+    return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site), remark))
 
 
 def _sample(planner: Planner, steps: WindowSteps, rows: Pipeline) -> Steps[KeySample | None]:
@@ -176,7 +176,7 @@ def _over_exchange(
     _check_reach(steps, sample)
     for count in dict.fromkeys((ranges, 1)):
         before = len(graph.stages)
-        move = replace(steps.repartition(sample, count), remark=remark)
+        move = replace(steps.repartition(sample, count, planner.site.on_threads), remark=remark)
         moved = graph.exchange(rows, move, "Window")
         found = yield from _in_ranges(planner, steps, moved, move, move.partitions)
         if found is not None:
