@@ -82,6 +82,10 @@ def bench_command(
         Path | None, typer.Option("--summary", metavar="A.json", help="Summarise a result file, a line per suite.")
     ] = None,
     check: Annotated[bool, typer.Option(help="Measure nothing: compare sundog's answers with Spark's.")] = False,
+    sweep_costs: Annotated[
+        str | None,
+        typer.Option("--sweep", metavar="COSTS", help="Measure the cases with a quarter and four times a cost."),
+    ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="Show cases and engines.")] = False,
 ) -> None:
     """Measure cases on engines, check that they agree, and compare result files."""
@@ -107,9 +111,12 @@ def bench_command(
         raise ArgumentError("Name at least one case, e.g. `sundog bench 'topk/*'`. `sundog bench --list` shows them.")
     names = [find_engine(name.strip()).name for name in engines.split(",") if name.strip()]
     cases = select(patterns, large=large)
-    if check:
+    if check or sweep_costs is not None:
         made = _folders(cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), scale, 2)
-        _check(cases, made, cores or usable_cores(), json_file)
+        if sweep_costs is None:
+            _check(cases, made, cores or usable_cores(), json_file)
+        else:
+            _sweep(sweep_costs.split(","), cases, made, cores or usable_cores(), repeat, json_file)
         return
     settings = Settings(
         cores=cores or usable_cores(),
@@ -171,6 +178,32 @@ def _check(cases: list[Case], folders: dict[DataRef, Path], cores: int, json_fil
         print_table("sundog's answers against Spark's", rows)
     if any(one.difference for one in found):
         raise typer.Exit(1)
+
+
+def _sweep(
+    names: list[str], cases: list[Case], folders: dict[DataRef, Path], cores: int, repeat: int, json_file: Path | None
+) -> None:
+    """`--sweep`: one session, every case with three values of every cost."""
+    import sundog
+    from sundog.benchmarks.engines.spark import plain_session
+    from sundog.benchmarks.sweep import find_costs, sweep
+
+    costs = find_costs([name.strip() for name in names])
+    spark = plain_session(cores, {})
+    found = []
+    try:
+        sundog.enable(spark)
+        with progress_bar() as progress:
+            task = progress.add_task("measuring", total=len(cases) * len(costs))
+            for one in sweep(spark, costs, [case for case in cases if case.probe is None], folders, repeat):
+                progress.update(task, advance=1, description=f"{one.case}: {one.cost}")
+                found.append(one.as_json())
+    finally:
+        spark.stop()
+    _write_json(json_file, found)
+    if json_file != _STANDARD_OUTPUT:
+        rows = [{name: str(value) for name, value in one.items()} for one in found]
+        print_table("processor seconds by a cost's value", rows)
 
 
 @contextmanager

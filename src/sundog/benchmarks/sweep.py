@@ -1,0 +1,80 @@
+"""How much a cost matters: cases with a quarter of its value, with the value itself and with four times as much.
+
+A number in `plan/costs.py` is well chosen if neither neighbour is faster. Where nothing changes, its exact value does
+not matter, which is worth knowing as well. The values take turns, so that a machine that becomes slower is slower for
+all of them, and what is measured on driver threads is the processor time of this process alone: the JVM, and others
+on the machine, do not count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+from sundog.benchmarks.cases.model import Case, DataRef
+from sundog.benchmarks.data.catalog import find_data_set
+from sundog.benchmarks.engines.spark import SundogEngine
+from sundog.errors import SundogError
+from sundog.plan.costs import DRIVER, SETTING, Costs
+
+FACTORS = (0.25, 1.0, 4.0)
+
+
+class UnknownCostError(SundogError, ValueError):
+    """A cost's name is not in the list. `sundog.explain(df, costs=True)` shows it."""
+
+    @classmethod
+    def of(cls, name: str) -> UnknownCostError:
+        near = get_close_matches(name, COSTS, n=1)
+        return cls(f"There is no cost {name!r}." + (f" Did you mean {near[0]}?" if near else ""))
+
+
+COSTS = {each.name: each for each in fields(Costs)}
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Processor seconds of a case, for each of `FACTORS`."""
+
+    cost: str
+    value: float
+    case: str
+    seconds: tuple[float, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        times = {f"x {factor:g}": round(seconds, 4) for factor, seconds in zip(FACTORS, self.seconds, strict=True)}
+        return {"cost": self.cost, "value": self.value, "case": self.case, **times}
+
+
+def find_costs(names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in COSTS:
+            raise UnknownCostError.of(name)
+    return list(names)
+
+
+def sweep(
+    spark: Any, names: Sequence[str], cases: Sequence[Case], folders: Mapping[DataRef, Path], repeat: int
+) -> Iterator[Swept]:
+    """Each cost with each case. `spark` is an enabled session; its setting of costs is lost."""
+    engine = SundogEngine(spark)
+    spark.conf.set("spark.sundog.placement", "driver")
+    spark.conf.set("spark.sundog.learn", "false")
+    for case in cases:
+        engine.use(find_data_set(case.data.name).folders(folders[case.data]))
+        for name in names:
+            runs: list[list[float]] = [[] for _ in FACTORS]
+            for _ in range(repeat + 1):  # the first one warms up
+                for factor, seconds in zip(FACTORS, runs, strict=True):
+                    spark.conf.set(SETTING, json.dumps({name: getattr(DRIVER, name) * factor}))
+                    start = process_time()
+                    engine.run(case)
+                    seconds.append(process_time() - start)
+            yield Swept(name, getattr(DRIVER, name), case.name, tuple(median(each[1:]) for each in runs))
+    spark.conf.unset(SETTING)
