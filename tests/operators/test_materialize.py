@@ -43,7 +43,7 @@ def searched(files, columns, k):
 def test_winners_get_their_columns_in_their_order(files, split, tasks, k):
     plan, winners = searched(files, ("s", "n", "x", "p", "d"), k)
     assert plan.late_columns == ("s", "n", "p", "d")
-    fetches = pickle.loads(pickle.dumps(plan_fetch(plan, winners, tasks, split)))
+    fetches = pickle.loads(pickle.dumps(plan_fetch(plan, winners, tasks, split, DRIVER)))
     if not split:
         assert len({fetch.schema for fetch in fetches}) == 1
         assert len(fetches) <= tasks
@@ -60,23 +60,23 @@ def test_winners_get_their_columns_in_their_order(files, split, tasks, k):
 def test_a_slice_of_the_winners_is_enough(files):
     plan, winners = searched(files, ("s", "x"), 10)
     part = winners.slice(8, 2)
-    fetches = plan_fetch(plan, part, 2, False)
+    fetches = plan_fetch(plan, part, 2, False, DRIVER)
     batch = assemble(plan, part, [found for fetch in fetches for found in fetch.read(TaskContext())])
     assert batch.column("s").to_pylist() == ["s2991", "s2990"]
 
 
 def test_nothing_to_fetch(files):
     plan, winners = searched(files, ("x",), 3)
-    assert plan_fetch(plan, winners, 2, True) == []
+    assert plan_fetch(plan, winners, 2, True, DRIVER) == []
     assert assemble(plan, winners, []).column("x").to_pylist() == [2999, 2998, 2997]
     wide, _ = searched(files, ("x", "s"), 3)
-    assert plan_fetch(wide, winners.slice(0, 0), 2, True) == []
+    assert plan_fetch(wide, winners.slice(0, 0), 2, True, DRIVER) == []
     assert assemble(wide, winners.slice(0, 0), []).schema.names == ["x", "s"]
 
 
 def test_a_lost_fetch_is_an_error_not_a_short_answer(files):
     plan, winners = searched(files, ("x", "s"), 100)
-    found = [batch for fetch in plan_fetch(plan, winners, 4, False) for batch in fetch.read(TaskContext())]
+    found = [batch for fetch in plan_fetch(plan, winners, 4, False, DRIVER) for batch in fetch.read(TaskContext())]
     with pytest.raises(InternalError):
         assemble(plan, winners, found[1:])
 
@@ -84,6 +84,6 @@ def test_a_lost_fetch_is_an_error_not_a_short_answer(files):
 def test_row_groups_materialized_are_counted(files):
     plan, winners = searched(files, ("x", "s"), 1)
     context = TaskContext()
-    for fetch in plan_fetch(plan, winners, 1, False):
+    for fetch in plan_fetch(plan, winners, 1, False, DRIVER):
         list(fetch.read(context))
     assert context.metrics.get("row_groups_materialized") == 1

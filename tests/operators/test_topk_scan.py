@@ -83,7 +83,7 @@ def run(
     context = TaskContext()
     fetched = [
         batch
-        for task in pickle.loads(pickle.dumps(plan_fetch(plan, winners, max(tasks, threads, 1), not tasks)))
+        for task in pickle.loads(pickle.dumps(plan_fetch(plan, winners, max(tasks, threads, 1), not tasks, DRIVER)))
         for batch in task.read(context)
     ]
     metrics.merge(context.metrics)

@@ -30,6 +30,7 @@ from sundog.parquet.meta.struct_table import Broken
 from sundog.parquet.meta.thrift import Struct, read_struct, write_struct
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.reading import ReadOptions
+from sundog.plan.costs import DRIVER
 from tests.fuzz.files.children import run_tries
 from tests.fuzz.files.harness import columns_of, exercise
 from tests.fuzz.files.seeds import seed_files
@@ -298,7 +299,7 @@ def test_one_switch_decides_who_decodes(tmp_path, monkeypatch, decoder):
     layout = FileLayout.of(described, described.files[0], footer_of(path))
     with FileReader(layout, described, Metrics(), frozenset({"s"})) as reader:
         reader.read([0], ["n", "s"])
-        picked = RowPicker(reader).take(0, ["n"], np.array([5, 6]))[0]
+        picked = RowPicker(reader, DRIVER).take(0, ["n"], np.array([5, 6]))[0]
     assert picked.to_pylist() == [3, 1]
     assert bool(asked) == (decoder == "own")
 

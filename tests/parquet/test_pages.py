@@ -15,6 +15,7 @@ from sundog.parquet.decode.late import RowPicker
 from sundog.parquet.decode.pages import PageReader
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.footer import read_footer
+from sundog.plan.costs import DRIVER
 from tests.operators.reference import same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches
 from tests.parquet.files import data_file, relation, write_file
@@ -125,7 +126,7 @@ def test_row_picker(wide, rows):
     files, table = wide
     metrics = Metrics()
     with FileReader.open(files, files.files[0], metrics) as reader:
-        few, p, n, many = RowPicker(reader).take(0, ["few", "p", "n", "many"], np.array(rows))
+        few, p, n, many = RowPicker(reader, DRIVER).take(0, ["few", "p", "n", "many"], np.array(rows))
     assert n.to_pylist() == rows
     assert few.equals(table["few"].take(pa.array(rows)).combine_chunks())
     assert many.equals(table["many"].take(pa.array(rows)).combine_chunks())
@@ -139,4 +140,4 @@ def test_row_picker(wide, rows):
 def test_row_picker_without_stored_columns(wide):
     files, _ = wide
     with FileReader.open(files, files.files[0], Metrics()) as reader:
-        assert RowPicker(reader).take(0, ["p"], np.array([5, 6]))[0].to_pylist() == [7, 7]
+        assert RowPicker(reader, DRIVER).take(0, ["p"], np.array([5, 6]))[0].to_pylist() == [7, 7]

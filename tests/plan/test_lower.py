@@ -252,6 +252,17 @@ def test_without_keys_executors_send_one_row_each(scan: Scan) -> None:
     assert "Gather: few groups are merged on the driver" in explain(Aggregate(scan, (), (total(),)))
 
 
+def test_many_computed_sums_without_keys_are_left_to_spark(scan: Scan) -> None:
+    calls = tuple(
+        AggregateCall(f"count#{number}", "count", (Compare(CompareOp.GT, VALUE, Literal(number, LONG)),), LONG)
+        for number in range(3)
+    )
+    assert column_of(run(Aggregate(scan, (), calls), max_computed_sums=3).rows, "count#1") == [ROWS]
+    with pytest.raises(Declined, match="3 computed arguments and no keys"):
+        run(Aggregate(scan, (), calls), max_computed_sums=2)
+    assert column_of(run(Aggregate(scan, keys(VALUE), calls), max_computed_sums=2).rows, "count#1") == [ROWS // 10] * 10
+
+
 # --- window --------------------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ from sundog.parquet.meta.footer import FOOTERS, Footer, read_footer
 from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.reading import DataFile, FileColumn, ReadOptions
+from sundog.plan.costs import DRIVER
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -144,7 +145,7 @@ def _pick(relation: ParquetFolder, layout: FileLayout, name: str, group: int) ->
     if rows == 0:
         return
     with FileReader(layout, relation, Metrics()) as reader:
-        picker = RowPicker(reader)
+        picker = RowPicker(reader, DRIVER)
         wanted = np.unique(np.array([0, rows // 3, rows - 1]))
         _check(picker.take(group, [name], wanted)[0], len(wanted))
         for source in layout.stored([name]):  # pages are small here: no rows are few enough by themselves

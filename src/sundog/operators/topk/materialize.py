@@ -22,7 +22,7 @@ from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import column_schema, open_slice, to_batch
 from sundog.operators.topk.row_group_search import POSITION
 from sundog.operators.topk.topk_plan import TopKPlan
-from sundog.parquet.decode.late import RowPicker
+from sundog.parquet.decode.late import LateCosts, RowPicker
 from sundog.parquet.prune.access_plan import FileSlice, restricted
 from sundog.parquet.reading import ReadSpec
 
@@ -45,6 +45,7 @@ class FetchTask:
     reading: ReadSpec
     columns: tuple[str, ...]
     parts: tuple[tuple[FileSlice, tuple[RowGroupRows, ...]], ...]
+    costs: LateCosts
 
     @property
     def schema(self) -> pa.Schema:
@@ -54,7 +55,7 @@ class FetchTask:
         schema = self.schema
         for part, wanted in self.parts:
             with open_slice(self.reading, part, context) as reader:
-                picker = RowPicker(reader)
+                picker = RowPicker(reader, self.costs)
                 for group in wanted:
                     context.check_cancelled()
                     context.metrics.add("row_groups_materialized")
@@ -62,7 +63,9 @@ class FetchTask:
                     yield pa.RecordBatch.from_arrays([*arrays, pa.array(group.slots)], schema=schema)
 
 
-def plan_fetch(plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_columns: bool) -> list[FetchTask]:
+def plan_fetch(
+    plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_columns: bool, costs: LateCosts
+) -> list[FetchTask]:
     """Fetches for the winners' missing columns; none if nothing is missing.
 
     With fewer row groups than tasks, `split_columns` shares out the columns of a row group as well. Tasks then differ
@@ -77,11 +80,8 @@ def plan_fetch(plan: TopKPlan, winners: pa.RecordBatch, tasks: int, split_column
     loads: list[dict[int, list[RowGroupRows]]] = [{} for _ in range(min(max(tasks // len(shares), 1), len(units)))]
     for number, (file, wanted) in enumerate(units):
         loads[number % len(loads)].setdefault(file, []).append(wanted)
-    return [
-        FetchTask(reading, share, tuple((plan.access.whole_file(file), tuple(groups)) for file, groups in load.items()))
-        for load in loads
-        for share in shares
-    ]
+    parts = [tuple((plan.access.whole_file(file), tuple(each)) for file, each in load.items()) for load in loads]
+    return [FetchTask(reading, share, part, costs) for part in parts for share in shares]
 
 
 def fetched_bytes(plan: TopKPlan, winners: pa.RecordBatch) -> int:

@@ -17,6 +17,7 @@ stored value takes less than the four bytes that its length alone would take oth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,22 @@ from sundog.types import is_text
 Rows = npt.NDArray[np.int64]
 
 _USUAL_PAGE_ROWS = 20_000  # of Arrow's and Spark's writers
-_ROWS_SHARE = 0.5  # of a row group that pages of the usual size would cover: above it, headers are not even looked at
-_BYTES_SHARE = 0.8  # of a chunk, its dictionary included, that the pages take: above it, there is nothing to gain
+
+
+@dataclass(frozen=True)
+class LateCosts:
+    """When the pages of few rows are decoded instead of the whole column chunk. Values are in `plan/costs.py`."""
+
+    max_late_rows_share: float  # of a row group, in pages of the usual size: above it, headers are not looked at
+    max_late_bytes_share: float  # of a chunk, its dictionary included, that the pages take
 
 
 class RowPicker:
     """Picks rows out of one open file. Not shared between threads."""
 
-    def __init__(self, reader: FileReader) -> None:
+    def __init__(self, reader: FileReader, costs: LateCosts) -> None:
         self._reader = reader
+        self._costs = costs
         self._layout = reader.layout
 
     def take(self, row_group: int, names: Sequence[str], rows: Rows) -> list[pa.Array]:
@@ -62,13 +70,13 @@ class RowPicker:
         """Where the pages are, if only some of them hold the rows."""
         total = int(self._layout.footer.row_counts[row_group])
         touched = len(np.unique(rows // _USUAL_PAGE_ROWS))
-        if not is_local(self._layout.file.path) or touched > _ROWS_SHARE * total / _USUAL_PAGE_ROWS:
+        if not is_local(self._layout.file.path) or touched > self._costs.max_late_rows_share * total / _USUAL_PAGE_ROWS:
             return None
         pages = self._reader.own.page_map(row_group, source.leaf)
         if pages is None:
             return None
         size, _ = self._layout.footer.chunk_size(row_group, source.leaf)
-        return pages if pages.bytes_of(pages.pages_of(rows)) <= _BYTES_SHARE * size else None
+        return pages if pages.bytes_of(pages.pages_of(rows)) <= self._costs.max_late_bytes_share * size else None
 
     def _from_pages(self, row_group: int, source: ColumnSource, pages: PageMap, rows: Rows) -> pa.Array:
         stored, decoded = self._layout.footer.chunk_size(row_group, source.leaf)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sundog.expr.calls import NamedExpr
-from sundog.expr.nodes import Column, columns_of
+from sundog.expr.nodes import Column, Literal, columns_of
 from sundog.expr.printing import named_text
 from sundog.functions.table import order_decides
 from sundog.operators.aggregate.final_operator import BestGroups
@@ -25,6 +25,7 @@ from sundog.plan.logical import Aggregate, LogicalPlan, Scan
 from sundog.plan.lower.scan import lower_scan, narrowed, scan_below, scan_some
 from sundog.plan.lower.sizes import group_partitions, state_layout, waiting_parts
 from sundog.plan.stages import Pipeline
+from sundog.support import Code, Declined
 from sundog.types import is_text
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class _Strategy:
 def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None = None) -> Steps[Pipeline]:
     """`best`: only these groups of the result are wanted."""
     site, size, graph = planner.site, planner.facts.size(plan), planner.graph
+    computed = sum(not isinstance(arg, Column | Literal) for call in plan.aggregates for arg in call.args)
+    if not plan.keys and computed > site.costs.max_computed_sums:
+        raise Declined.because(
+            Code.COST, f"{computed} computed arguments and no keys: what Spark compiles well", "Aggregate"
+        )
     strategy = yield from _strategy(planner, plan)
     rows = yield from _input(planner, plan, strategy.shares)
     phases = aggregate_phases(

@@ -98,7 +98,7 @@ def _search(planner: Planner, plan: TopK, scan: Scan) -> Steps[Pipeline]:
     site = planner.site_of_small(fetched_bytes(topk, winners))
     fetched: list[pa.RecordBatch] = []
     done_by = [tuple(stages), ()]
-    if fetches := plan_fetch(topk, winners, site.slots, split_columns=site.on_threads):
+    if fetches := plan_fetch(topk, winners, site.slots, site.on_threads, site.costs):
         fetching = Pipeline(site.place, "Materialize", (Parts(tuple(fetches), late_reads),))
         fetched = (yield from planner.step(fetching)) or []
         done_by.insert(0, (planner.graph.stages[-1],))
