@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,18 +18,31 @@ settings.load_profile("sundog")
 LONG_FILES = (
     "tests/spark/test_queries.py",
     "tests/spark/test_connect.py",
-    "tests/spark/test_large_groups.py",
     "tests/benchmarks/test_tpc_answers.py",
-    "tests/versions/test_smoke.py",
     "tests/spark/test_cluster.py",
     "tests/spark/test_joins.py",
     "tests/spark/test_subqueries.py",
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+    mark_left_out(items)
+
+
+def mark_left_out(items: list[pytest.Item]) -> None:
+    """`thin(n)`: of the cases of one test function the first of every n is part of `make test`, each of `make
+    test-matrix`."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        thin = item.get_closest_marker("thin")
+        if thin is not None:
+            function = item.nodeid.partition("[")[0]
+            if seen[function] % thin.args[0]:
+                item.add_marker("matrix")
+            seen[function] += 1
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ print(json.dumps([done.compiled, done.loaded]))
 """
 
 
-@pytest.mark.long
+@pytest.mark.matrix
 def test_a_second_process_finds_all_kernels_in_the_cache(tmp_path: Path) -> None:
     environment = os.environ | {"SUNDOG_CACHE_DIR": str(tmp_path)}
     counts = []

@@ -119,6 +119,7 @@ def tables(spark: Any, folders: dict[str, Path]) -> Iterator[Any]:
 
 
 @pytest.mark.spark
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("case", SQL_CASES, ids=lambda case: case.name)
 def test_every_case_runs_on_spark(tables: Any, case: Case) -> None:
     frame = tables(case.data.name).sql(case.sql)

@@ -29,6 +29,7 @@ def tally() -> Tally:
     return Tally()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_cases_give_what_spark_gives(pair: Pair, tally: Tally, seed: int) -> None:
     for number in range(CASES):

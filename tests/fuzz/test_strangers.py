@@ -19,7 +19,7 @@ from tests.fuzz.pair import error_name
 from tests.fuzz.queries import Check
 from tests.oracle.tables import events, write_files
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 QUERIES = (
     "SELECT id, ts, s FROM {t} WHERE ts >= TIMESTAMP '2024-03-31 01:00:00' ORDER BY ts DESC, id LIMIT 15",

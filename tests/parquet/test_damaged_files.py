@@ -78,6 +78,7 @@ def with_counts(parts: Parts, counts: list[int]) -> bytes:
     return put_together(parts)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("changes", [[1 << 62, 1 << 62, 1 << 62, 1 << 62], [1 << 63, 1 << 63], [1 << 31, 1 << 31]])
 def test_page_counts_that_wrap_to_the_right_sum_write_nowhere(tmp_path, name, changes):
@@ -85,6 +86,7 @@ def test_page_counts_that_wrap_to_the_right_sum_write_nowhere(tmp_path, name, ch
     assert survives(tmp_path, with_counts(take_apart(seed_files()[name]), changes), name) == "read"
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("changes", [[1 << 30, -(1 << 30)], [-1000, 1000], [8, -8]])
 def test_page_counts_of_the_right_sum_that_are_wrong_one_by_one_are_refused(tmp_path, name, changes):

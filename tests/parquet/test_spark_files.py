@@ -18,7 +18,7 @@ from tests.operators.reference import same_rows
 from tests.operators.test_topk_scan import run
 from tests.parquet.files import relation
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 SCHEMA = pa.schema(
     [

@@ -158,6 +158,7 @@ class FailsOn(Operator):
 
 
 @pytest.mark.spark
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("case", CASES)
 def test_the_genuine_error_is_found_behind_a_hostile_cell(
     spark: Any, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch

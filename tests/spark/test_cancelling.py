@@ -29,7 +29,7 @@ from tests.oracle.needs import needs_session_tags
 from tests.runtime.stages import Stages
 from tests.runtime.toys import Numbers, Slow, Spills
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 QUERY = "SELECT g, sum(v) FROM cancelled GROUP BY g"
 LONG_SECONDS = 20.0

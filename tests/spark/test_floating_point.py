@@ -14,7 +14,7 @@ import pytest
 import sundog
 from tests.spark.against_spark import check
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(2)]
 
 FRAMES = {
     "growing": "ORDER BY id",

@@ -13,7 +13,7 @@ import pytest
 import sundog
 from tests.spark.against_spark import check
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 ROWS = 1200
 FRAMES = {

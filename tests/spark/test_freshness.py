@@ -20,7 +20,7 @@ import sundog
 from tests.oracle.plain_spark import plain_spark
 from tests.spark.test_relations import outcome
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(2)]
 
 
 @pytest.fixture(scope="module")

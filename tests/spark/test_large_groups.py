@@ -17,7 +17,7 @@ from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 KEYS = 20_000_000
 QUERY = """

@@ -17,7 +17,7 @@ from tests.oracle.needs import needs_errors_of_tasks
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 WHOLE = "SELECT id, num FROM events ORDER BY num DESC, id LIMIT 5"
 SUBTREE = "SELECT a.id, b.s FROM (SELECT id FROM events ORDER BY num, id LIMIT 5) a JOIN events b ON a.id = b.id"

@@ -20,7 +20,7 @@ import sundog
 from tests.oracle.plain_spark import plain_spark
 from tests.spark.against_spark import PLACEMENTS, check
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(5)]
 
 NAN = float("nan")
 

@@ -15,7 +15,7 @@ import pytest
 import sundog
 from tests.oracle.plain_spark import plain_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(2)]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 REPEATED = {
     "topk": "SELECT id, id FROM events ORDER BY id LIMIT 3",

@@ -20,7 +20,7 @@ from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 ROWS = 20_000
 CALLS = {

@@ -16,7 +16,7 @@ from sundog.front.write_command import overlap
 from sundog.versions import spark_version
 from tests.oracle.plain_spark import plain_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(2)]
 
 ROWS = [(key, part, f"row {key}") for key in range(12) for part in (0, 1)]
 GROUPED = "SELECT max(k) k, max(s) s, p FROM {} GROUP BY p"

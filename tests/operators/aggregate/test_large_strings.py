@@ -113,7 +113,7 @@ def test_chunks_that_do_not_fit_one_array_are_told():
         to_query_type(pa.chunked_array([pa.array([MEGABYTES])] * 230), source, "/file")
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_two_gigabytes_out_of_a_small_dictionary(tmp_path):
     """One string of 10 MB in 230 rows: 10 MB in the file, 2.3 GB as plain strings."""
     coded = pa.DictionaryArray.from_arrays(pa.array(np.zeros(230, np.int32)), pa.array([MEGABYTES]))

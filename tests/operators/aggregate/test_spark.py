@@ -27,7 +27,7 @@ from tests.operators.aggregate.reference import python_values
 from tests.operators.aggregate.runner import Setup, run_phases
 from tests.oracle.tables import events
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
 TABLE = events(1500)
 SETUPS = [

@@ -21,7 +21,7 @@ from tests.operators.window.cases import call, column, integer, range_frame, row
 from tests.operators.window.driving import cut_up, drive
 from tests.operators.window.reference import plain
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 DAY = 86_400_000_000
 ROWS = 400
 
