@@ -94,7 +94,9 @@ GROUPS: dict[str, list[str]] = {
         "s like 'a#_c' escape '#'", "s ilike 'a_c'", "s rlike 'a'", "s like s", "contains(s, s)", "startswith(s, 'a')",
         "endswith(bi, X'01')", "length(s)", "length(bi)", "upper(s)", "lower(s)", "substring(s, 2, 3)",
         "substring(s, i, 3)", "left(s, 2)", "right(s, 2)", "substring(bi, 1, 2)", "concat(s, 'x', s)", "s || 'y'",
-        "concat(bi, bi)", "trim(s)", "concat(arr, arr)",
+        "concat(bi, bi)", "trim(s)", "concat(arr, arr)", "s rlike '(?i)a'", "regexp_like(s, '^a+$')",
+        "regexp_replace(s, '([^/]+)/.*$', '<$1>')", "regexp_replace(s, 'a*', '')", "regexp_replace(s, 'a', '', 2)",
+        "regexp_replace(s, s, '')", "regexp_extract(s, '(a)(b)?', 2)", "regexp_extract(s, 'a', 1)",
     ],
     "temporal": [
         "year(da)", "year(ts)", "quarter(da)", "month(da)", "day(da)", "dayofweek(da)", "weekday(da)", "dayofyear(da)",
@@ -106,7 +108,7 @@ GROUPS: dict[str, list[str]] = {
     ],
     "declined": [
         "rand()", "uuid()", "monotonically_increasing_id()", "input_file_name()", "arr", "arr[0]", "size(arr)",
-        "s collate UTF8_LCASE = 'a'", "rand() > 0.5 and s rlike 'a' and i > 1", "named_struct('a', i)", "sqrt(d)",
+        "s collate UTF8_LCASE = 'a'", "rand() > 0.5 and s rlike '(?i)a' and i > 1", "named_struct('a', i)", "sqrt(d)",
         "(select max(i) from t)", "interval 1 month * i",
     ],
 }  # fmt: skip

@@ -60,6 +60,9 @@ from sundog.expr.nodes import (
     NormalizeFloat,
     Not,
     Or,
+    RegexExtract,
+    RegexMatch,
+    RegexReplace,
     Round,
     StringCall,
     StringFunction,
@@ -67,6 +70,7 @@ from sundog.expr.nodes import (
     columns_of,
 )
 from sundog.expr.raising import can_raise
+from sundog.expr.regex import functions as regex
 
 T = TypeVar("T")
 Evaluation: TypeAlias = "Generator[tuple[Expr, pa.RecordBatch], pa.Array, T]"
@@ -223,6 +227,18 @@ def _string_match(expr: StringMatch, batch: pa.RecordBatch) -> ArrayEvaluation:
     return matches(expr.test, (yield expr.child, batch), expr.needle)
 
 
+def _regex_match(expr: RegexMatch, batch: pa.RecordBatch) -> ArrayEvaluation:
+    return regex.has_match((yield expr.child, batch), expr.pattern)
+
+
+def _regex_replace(expr: RegexReplace, batch: pa.RecordBatch) -> ArrayEvaluation:
+    return regex.replace_all((yield expr.child, batch), expr.pattern, expr.replacement)
+
+
+def _regex_extract(expr: RegexExtract, batch: pa.RecordBatch) -> ArrayEvaluation:
+    return regex.extract((yield expr.child, batch), expr.pattern, expr.group)
+
+
 def _arith(expr: Arith, batch: pa.RecordBatch) -> ArrayEvaluation:
     if expr.op in (ArithOp.DIV, ArithOp.INT_DIV, ArithOp.MOD):  # Spark looks at the divisor first
         right, left = map(_single, (yield from _pair(expr.right, expr.left, batch)))
@@ -346,6 +362,9 @@ _HANDLERS: dict[type[Expr], Callable[[Any, pa.RecordBatch], ArrayEvaluation | pa
     In: _in,
     Like: _like,
     StringMatch: _string_match,
+    RegexMatch: _regex_match,
+    RegexReplace: _regex_replace,
+    RegexExtract: _regex_extract,
     Arith: _arith,
     Negate: _negate,
     Abs: _abs,

@@ -159,6 +159,35 @@ class StringMatch(Expr):
     dtype: pa.DataType = BOOL
 
 
+@dataclass(frozen=True)
+class RegexMatch(Expr):
+    """`rlike`: whether a part of the text matches a pattern that `expr.regex` takes."""
+
+    child: Expr
+    pattern: str
+    dtype: pa.DataType = BOOL
+
+
+@dataclass(frozen=True)
+class RegexReplace(Expr):
+    """`regexp_replace` from the first character on; `$1` in the replacement is a group."""
+
+    child: Expr
+    pattern: str
+    replacement: str
+    dtype: pa.DataType
+
+
+@dataclass(frozen=True)
+class RegexExtract(Expr):
+    """`regexp_extract`: a group of the first match; 0 is the whole match."""
+
+    child: Expr
+    pattern: str
+    group: int
+    dtype: pa.DataType
+
+
 class ArithOp(Enum):
     ADD = "+"
     SUB = "-"

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
 from sundog.expr.evaluation.strings import valid_like_pattern
-from sundog.expr.nodes import Expr, Like, StringCall, StringFunction, StringMatch, StringTest
+from sundog.expr.nodes import (
+    Expr,
+    Like,
+    RegexExtract,
+    RegexMatch,
+    RegexReplace,
+    StringCall,
+    StringFunction,
+    StringMatch,
+    StringTest,
+)
+from sundog.expr.regex.functions import check_group, checked_pattern, checked_replacement
+from sundog.expr.regex.pattern import Unsupported
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import (
     Entry,
@@ -84,11 +96,52 @@ def _substring(node: Node, scope: Scope) -> Expr:
     return StringCall(StringFunction.SUBSTRING, (text, position, count), text.dtype)
 
 
+def _regex(node: Node, scope: Scope, count: int) -> list[Expr]:
+    """The arguments of a function of regular expressions: a string, a constant pattern, and others."""
+    args = children_of(node, scope, count)
+    if not all(pa.types.is_string(arg.dtype) for arg in args[:2]):
+        raise refuse_type(node, *(arg.dtype for arg in args[:2]))
+    _check_regex(node, lambda: checked_pattern(constant(args[1], node, "a pattern")))
+    return args
+
+
+def _check_regex(node: Node, check: Callable[[], object]) -> None:
+    try:
+        check()
+    except Unsupported as problem:
+        sentence = f"{node.name} with {problem}: not known to mean the same as in Java"
+        raise Declined.because(Code.UNKNOWN_EXPRESSION, sentence, node.name) from None
+
+
+def _regex_match(node: Node, scope: Scope) -> Expr:
+    child, pattern = _regex(node, scope, 2)
+    return RegexMatch(child, constant(pattern, node, "a pattern"))
+
+
+def _regex_replace(node: Node, scope: Scope) -> Expr:
+    child, pattern, replacement, position = _regex(node, scope, 4)
+    first = constant(position, node, "a position")
+    require(first == 1, Code.UNKNOWN_EXPRESSION, f"{node.name} from position {first} on", node)
+    texts = constant(pattern, node, "a pattern"), constant(replacement, node, "a replacement")
+    _check_regex(node, lambda: checked_replacement(*texts))
+    return RegexReplace(child, *texts, child.dtype)
+
+
+def _regex_extract(node: Node, scope: Scope) -> Expr:
+    child, pattern, group = _regex(node, scope, 3)
+    text, number = constant(pattern, node, "a pattern"), constant(group, node, "a group")
+    _check_regex(node, lambda: check_group(number, checked_pattern(text)))
+    return RegexExtract(child, text, number, child.dtype)
+
+
 ENTRIES = {
     "Like": Entry(_like, "`s LIKE 'constant' [ESCAPE c]`"),
     "StartsWith": Entry(_string_test(StringTest.STARTS_WITH), "`startswith(s, constant)`, `s LIKE 'x%'`"),
     "EndsWith": Entry(_string_test(StringTest.ENDS_WITH), "`endswith(s, constant)`, `s LIKE '%x'`"),
     "Contains": Entry(_string_test(StringTest.CONTAINS), "`contains(s, constant)`, `s LIKE '%x%'`"),
+    "RLike": Entry(_regex_match, "`s RLIKE 'constant'`, `regexp_like`, for patterns that mean the same in RE2"),
+    "RegExpReplace": Entry(_regex_replace, "`regexp_replace(s, constant, constant)`, for the same patterns"),
+    "RegExpExtract": Entry(_regex_extract, "`regexp_extract(s, constant, constant)`, for the same patterns"),
     "Length": Entry(_length, "`length(s)` of a string or binary"),
     "Upper": Entry(_case_mapping({16: StringFunction.UPPER_OF_UNICODE_16, 17: StringFunction.UPPER}), "`upper(s)`"),
     "Lower": Entry(_case_mapping({16: StringFunction.LOWER_OF_UNICODE_16, 17: StringFunction.LOWER}), "`lower(s)`"),

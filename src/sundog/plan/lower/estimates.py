@@ -7,7 +7,20 @@ are left. A wrong guess costs time, never an answer: what was really built decid
 
 from __future__ import annotations
 
-from sundog.expr.nodes import And, Compare, CompareOp, Expr, In, IsNull, Like, Not, Or, StringMatch, operands_of
+from sundog.expr.nodes import (
+    And,
+    Compare,
+    CompareOp,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    RegexMatch,
+    StringMatch,
+    operands_of,
+)
 from sundog.plan.costs import Costs
 from sundog.plan.logical import (
     Aggregate,
@@ -93,7 +106,7 @@ def kept_share(predicate: Expr | None, costs: Costs) -> float:
             return costs.kept_by_range
         case In():
             return min(costs.kept_by_other, costs.kept_by_equality * len(predicate.values))
-        case Like() | StringMatch():
+        case Like() | StringMatch() | RegexMatch():
             return costs.kept_by_match
         case IsNull():
             return costs.kept_by_equality
