@@ -13,6 +13,7 @@ from sundog.plan.logical import (
     Join,
     JoinKey,
     Limit,
+    LocalRows,
     LogicalPlan,
     Project,
     Scan,
@@ -41,6 +42,8 @@ def _line(plan: LogicalPlan) -> str:
             return f"Scan: {plan.table.label}, columns=[{', '.join(plan.columns)}]{where}"
         case Foreign():
             return f"Foreign: {plan.label}, columns=[{', '.join(plan.schema.names)}]"
+        case LocalRows():
+            return f"LocalRows: {plan.batch.num_rows} rows, columns=[{', '.join(plan.schema.names)}]"
         case Filter():
             return f"Filter: {render(plan.predicate)}"
         case Project():

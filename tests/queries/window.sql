@@ -94,3 +94,5 @@ SELECT id, max_by(s, num) OVER (ORDER BY id ROWS 6 PRECEDING) m, min_by(id, d) O
 -- expect: accelerated
 -- tolerance: 1e-9
 SELECT id, covar_pop(num, small) OVER (ORDER BY id ROWS 6 PRECEDING) p, covar_samp(num, small) OVER (ORDER BY id) q, corr(num, small) OVER (PARTITION BY grp ORDER BY id) c, regr_slope(num, small) OVER (ORDER BY id ROWS 9 PRECEDING) s, regr_intercept(num, small) OVER (ORDER BY id ROWS 9 PRECEDING) i FROM events;
+-- expect: accelerated
+SELECT * FROM (SELECT grp, s, rank() OVER (ORDER BY s DESC) n FROM (SELECT grp, sum(num) s FROM events GROUP BY grp)) WHERE n < 4;

@@ -93,3 +93,24 @@ def test_a_frame_that_ran_keeps_the_files_of_its_subquery(tables: Any, tmp_path:
     tables.createDataFrame([(500,)], "k int").write.mode("append").parquet(path)
     assert sorted(frame.collect()) == before
     assert sundog.last_run().accelerated
+
+
+BUCKETS = """
+SELECT CASE WHEN (SELECT count(*) FROM sub_events WHERE num BETWEEN 1 AND 20) > 3
+            THEN (SELECT avg(num) FROM sub_events WHERE num BETWEEN 1 AND 20)
+            ELSE (SELECT avg(id) FROM sub_events WHERE num > 20) END AS bucket, grp
+FROM {}"""
+
+
+def test_a_plan_without_a_shape_is_taken_for_its_subqueries(tables: Any) -> None:
+    check(tables, BUCKETS.format("sub_events WHERE id = 1"))
+    tables.sql(BUCKETS.format("sub_events WHERE id = 1")).collect()
+    run = sundog.last_run()
+    assert run.whole
+    assert run.graphs[0].subqueries
+
+
+def test_a_plan_that_reads_more_than_its_subqueries_stays_on_spark(tables: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "small.parquet")
+    tables.read.parquet(str(tmp_path)).createOrReplaceTempView("sub_small")
+    check(tables, "SELECT id FROM sub_events WHERE id > (SELECT max(x) FROM sub_small)", accelerated=False)

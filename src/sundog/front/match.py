@@ -7,9 +7,10 @@ Spark's while the top-k below it is taken, and a query that sundog takes whole n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from sundog.config import Settings
 from sundog.expr.calls import NamedExpr
@@ -22,6 +23,7 @@ from sundog.front.expressions.translate import translate
 from sundog.front.floating_point import added_as_spark_does
 from sundog.front.partitioning import check_repartition, drawn_over_moved_rows, has_one_partition, shows_partitions
 from sundog.front.relation.columns import internal_name
+from sundog.front.relation.local_rows import rows_without_columns
 from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
@@ -30,10 +32,10 @@ from sundog.front.shapes.runtime_filters import without_runtime_filters
 from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.union import match_union
 from sundog.front.shapes.window import match_window
-from sundog.plan.logical import Aggregate, Filter, Foreign, Join, Limit, LogicalPlan, Project, Scan, Sort, TopK, Window
+from sundog.front.worth import has_shape, reads_a_table, reads_more_in_subqueries
+from sundog.plan.logical import Filter, Foreign, Limit, LocalRows, LogicalPlan, Project, Scan, Sort, TopK
 from sundog.support import Code, Declined, Reason
 from sundog.tables.table import Table
-from sundog.tree import walk
 
 TableReader = Callable[[Node, Node | None], Table]
 ForeignReader = Callable[[Node], Foreign]
@@ -68,13 +70,14 @@ def match_plan(
     settings: Settings,
     session: Scope,
     collected: bool = True,
+    subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
 ) -> Matches:
     """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot.
 
     `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the
-    rows of the whole are wanted on the driver.
+    rows of the whole are wanted on the driver. `subqueries`: the plans of those that were read up to now.
     """
-    matcher = _Matcher(read_table, read_foreign, settings, session, collected)
+    matcher = _Matcher(read_table, read_foreign, settings, session, collected, subqueries)
     matches = Matches()
     matcher.search_all(root, matches)
     if not matches.found and not matches.reasons:
@@ -99,12 +102,14 @@ class _Matcher:
         settings: Settings,
         session: Scope,
         collected: bool,
+        subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
     ) -> None:
         self._read_table = read_table
         self._read_foreign = read_foreign
         self._settings = settings
         self._session = session
         self._collected = collected
+        self._subqueries = subqueries
         self._foreign_names: dict[tuple[int, ...], list[str]] = {}
         self._heights: dict[int, int] = {}
         self._shapes_above = 0
@@ -139,7 +144,7 @@ class _Matcher:
         anything."""
         try:
             self._check_depth(node)
-            plan = self._convert_result(node) if self._collected and node.link is None else self._convert(node)
+            plan = self._convert_result(node) if self._is_collected(node) else self._convert(node)
         except Declined as declined:
             with suppress(Declined):  # the reasons of the whole are the ones to show
                 below = self._topk_below_projection(node)
@@ -149,7 +154,10 @@ class _Matcher:
             if node.name in SHAPE_NODES:
                 matches.decline(declined.reasons)
             return False
-        if not has_shape(plan):
+        if not reads_a_table(plan):
+            matches.decline((Reason(Code.SOURCE, "nothing but local rows is read", node.name),))
+            return True
+        if not has_shape(plan) and not (self._is_collected(node) and reads_more_in_subqueries(plan, self._subqueries)):
             return True
         if not plan.schema.names:  # rows without columns cannot be handed to Spark; the plan below has columns
             return False
@@ -165,6 +173,10 @@ class _Matcher:
         else:
             matches.found.append(Match(node.path, placed))
         return True
+
+    def _is_collected(self, node: Node) -> bool:
+        """Whether the rows of this node are the result, and wanted on the driver."""
+        return self._collected and node.link is None
 
     def _check_depth(self, node: Node) -> None:
         """Plans are read, lowered and run by recursion over their operators, of which no sensible query nests many."""
@@ -190,6 +202,10 @@ class _Matcher:
         match node.name:
             case name if name in LEAVES:
                 return self._scan(node, None)
+            case "LocalRelation":
+                return _local_rows(node)
+            case "OneRowRelation":
+                return LocalRows(rows_without_columns(1, node.path))
             case "Filter":
                 child = self._scan(node.child, node["condition"]) if node.child.name in LEAVES else None
                 child = child or self._convert(node.child)
@@ -315,8 +331,10 @@ class _Matcher:
         if node.path in self._foreign_names:
             return self._foreign_names[node.path]
         match node.name:
-            case name if name in LEAVES:
+            case name if name in LEAVES or name == "LocalRelation":
                 trees = node["output"]
+            case "OneRowRelation":
+                return []
             case "Project":
                 trees = node["projectList"]
             case "Aggregate":
@@ -351,6 +369,14 @@ def _named(tree: Node, scope: Scope) -> NamedExpr:
     return NamedExpr(internal_name(tree), expression)
 
 
+def _local_rows(node: Node) -> LocalRows:
+    """What `read_query.py` has completed the node with."""
+    rows = node["rows"]
+    if isinstance(rows, Declined):
+        raise rows
+    return LocalRows(rows)
+
+
 def _sort_key(tree: Node, scope: Scope) -> SortKey:
     if tree.name != "SortOrder":
         raise Declined.because(Code.PLAN_VERSION, f"a sort key is a {tree.name}", "Sort")
@@ -366,20 +392,3 @@ def struct_values(root: Node) -> list[Node] | None:
     if len(trees) != 1 or trees[0].name != "Alias" or trees[0].child.name != "CreateNamedStruct":
         return None
     return list(trees[0].child.children[1::2])
-
-
-def _filters_rows(plan: LogicalPlan) -> bool:
-    """Whether rows are searched for below a limit: by a WHERE, but not by a join, of which Spark runs as many tasks as
-    it needs rows."""
-    below = list(walk(plan))
-    return any(isinstance(node, Filter) for node in below) and not any(isinstance(node, Join) for node in below)
-
-
-def has_shape(plan: LogicalPlan) -> bool:
-    """Whether the plan holds something that sundog does better than Spark."""
-    for node in walk(plan):
-        if isinstance(node, TopK | Aggregate | Window):
-            return True
-        if isinstance(node, Limit) and _filters_rows(node.child):
-            return True
-    return False

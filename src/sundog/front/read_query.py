@@ -18,6 +18,7 @@ from sundog.front.expressions.time_zones import java_zone
 from sundog.front.jvm.plan import CatalystPlan, output_fields
 from sundog.front.match import Matches, convert_subquery, match_plan, struct_values
 from sundog.front.partitioning import drawn_over_moved_rows
+from sundog.front.relation.local_rows import read_local_rows
 from sundog.front.relation.relation import read_table
 from sundog.front.session.session_conf import SessionConf
 from sundog.plan.logical import Foreign, LogicalPlan
@@ -45,8 +46,10 @@ class QueryReader:
 
     def match(self, catalyst: CatalystPlan, collected: bool) -> Matches:
         """What sundog takes of the query. `collected`: its rows are wanted on the driver."""
-        tables, scope = self._tables_of(catalyst), self._scope_of(catalyst)
-        return match_plan(catalyst.root, tables, self._foreign_in(catalyst), self.settings, scope, collected)
+        self._complete_local_rows(catalyst)
+        readers = self._tables_of(catalyst), self._foreign_in(catalyst)
+        scope = self._scope_of(catalyst)
+        return match_plan(catalyst.root, *readers, self.settings, scope, collected, self.subqueries)
 
     def _tables_of(self, catalyst: CatalystPlan) -> Callable[[Node, Node | None], Table]:
         """A reader of leaves, each of which is read once: the search may visit one several times."""
@@ -87,7 +90,13 @@ class QueryReader:
         self._known.append((tree, jplan, made))
         return _given(made)
 
+    def _complete_local_rows(self, catalyst: CatalystPlan) -> None:
+        for node in catalyst.root.walk():
+            if node.name == "LocalRelation":
+                node.fields["rows"] = read_local_rows(self.session._jvm, catalyst.jnode(node.path), node.path)
+
     def _new_subquery(self, plan: CatalystPlan) -> Subquery:
+        self._complete_local_rows(plan)
         tables, foreign = self._tables_of(plan), self._foreign_in(plan)
         try:
             tree = convert_subquery(plan.root, tables, foreign, self.settings, self._scope_of(plan))

@@ -1,7 +1,7 @@
 """The algebra of sundog's plans: what the query means, not yet how or where it runs.
 
-Trees of any arity: `Scan` and `Foreign` are the leaves, `Join` has two children, `Union` any number. Columns carry
-internal names (`name#exprId`), unique in the whole query, so no node needs to qualify or rename to stay unambiguous.
+Trees of any arity: `Scan`, `Foreign` and `LocalRows` are the leaves, `Join` has two children, `Union` any number.
+Columns carry internal names (`name#exprId`), unique in the whole query, so no node needs to qualify or rename.
 The names that the user sees are put on once, at the top, by position.
 """
 
@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr, WindowCall
 from sundog.expr.dynamic_filters.key_set import KeyFilter
-from sundog.expr.nodes import BOOL, Expr
+from sundog.expr.nodes import BOOL, Expr, SubqueryValue
 from sundog.expr.ordering import SortKey
 from sundog.tables.table import Table
-from sundog.tree import TreeNode
+from sundog.tree import TreeNode, walk
 
 
 class LogicalPlan(TreeNode):
@@ -78,6 +78,17 @@ class Foreign(LogicalPlan):
     @property
     def schema(self) -> pa.Schema:
         return pa.schema(list(self.fields))
+
+
+@dataclass(frozen=True)
+class LocalRows(LogicalPlan):
+    """Rows that are part of the query's text, or that Catalyst computed while it optimised. At least one column."""
+
+    batch: pa.RecordBatch
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.batch.schema
 
 
 @dataclass(frozen=True)
@@ -224,6 +235,13 @@ class Window(LogicalPlan):
     def schema(self) -> pa.Schema:
         fields = [(f.name, f.type) for f in self.child.schema]
         return pa.schema([*fields, *((c.name, c.dtype) for c in self.calls)])
+
+
+def subqueries_in(plan: LogicalPlan) -> list[int]:
+    """The numbers of the subqueries that a plan reads, each once, in the order in which they stand there."""
+    exprs = (expr for node in walk(plan) for expr in expressions_of(node))
+    found = (part.subquery for expr in exprs for part in walk(expr) if isinstance(part, SubqueryValue))
+    return list(dict.fromkeys(found))
 
 
 def spark_has_one_partition(plan: LogicalPlan) -> bool:

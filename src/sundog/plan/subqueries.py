@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from sundog.expr.nodes import Expr, Literal, SubqueryValue
-from sundog.plan.logical import EXPRESSION_HOLDERS, Aggregate, Limit, LogicalPlan, Project, expressions_of
-from sundog.tree import transform_up, walk
+from sundog.plan.logical import EXPRESSION_HOLDERS, Aggregate, Limit, LogicalPlan, Project, subqueries_in
+from sundog.tree import transform_up
 
 Values = Mapping[int, tuple[Any, ...] | None]
 """Number of a subquery -> the values of its only row, as `Literal` takes them; None if it has no row."""
@@ -20,13 +20,6 @@ def two_rows_at_most(plan: LogicalPlan) -> LogicalPlan:
     while isinstance(below, Project):
         below = below.child
     return plan if isinstance(below, Aggregate) and not below.keys else Limit(plan, 2)
-
-
-def subqueries_in(plan: LogicalPlan) -> list[int]:
-    """The numbers of the subqueries that a plan reads, each once, in the order in which they stand there."""
-    exprs = (expr for node in walk(plan) for expr in expressions_of(node))
-    found = (part.subquery for expr in exprs for part in walk(expr) if isinstance(part, SubqueryValue))
-    return list(dict.fromkeys(found))
 
 
 def plans_read(plan: LogicalPlan, subqueries: Mapping[int, LogicalPlan]) -> list[LogicalPlan]:

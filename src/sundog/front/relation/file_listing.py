@@ -65,7 +65,7 @@ def list_files(
 
 def row_bytes(jvm: Any, jrow: Any, jschema: Any) -> bytes:
     """An internal row of Catalyst as the bytes of an UnsafeRow."""
-    return bytes(_to_bytes(jvm, jschema).apply(jrow))
+    return bytes(bytes_of_rows(jvm, jschema).apply(jrow))
 
 
 def _values(row: str, dtypes: Sequence[pa.DataType | None]) -> tuple[Any, ...]:
@@ -77,11 +77,11 @@ def _values(row: str, dtypes: Sequence[pa.DataType | None]) -> tuple[Any, ...]:
 
 def _rows(jvm: Any, made: _Functions, directories: Any, jschema: Any) -> list[str]:
     """Each folder's partition values, as the base64 of an UnsafeRow."""
-    rows: list[str] = json.loads(json_of(jvm, made.rows.apply(directories).map(_to_bytes(jvm, jschema)).toArray()))
+    rows: list[str] = json.loads(json_of(jvm, made.rows.apply(directories).map(bytes_of_rows(jvm, jschema)).toArray()))
     return rows
 
 
-def _to_bytes(jvm: Any, jschema: Any) -> Any:
+def bytes_of_rows(jvm: Any, jschema: Any) -> Any:
     """A function from an internal row to the bytes of an UnsafeRow. It keeps a buffer, so each query has its own."""
     projection = jvm.org.apache.spark.sql.catalyst.expressions.UnsafeProjection.create(jschema)
     return methods(jvm).function(_functions(jvm).row_bytes.bindTo(projection))

@@ -35,8 +35,9 @@ from sundog.front.shapes.evaluation_mode import evaluation_mode, in_mode
 from sundog.functions.declaration import Function, Order
 from sundog.functions.sums.functions import AVERAGE_OF_UNSCALED
 from sundog.functions.table import function_of, of_catalyst
-from sundog.plan.logical import LogicalPlan, Project, Window
+from sundog.plan.logical import Aggregate, Join, LogicalPlan, Project, Window
 from sundog.support import Code, Declined, Reason
+from sundog.tree import walk
 from sundog.types import TIMESTAMP, arrow_type, spark_json, spark_name
 
 _BOUNDS = {
@@ -52,7 +53,7 @@ T = TypeVar("T")
 
 def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     """The window over `child`; declines with all reasons."""
-    if node.child.name == "WindowGroupLimit" and not node["partitionSpec"]:
+    if node.child.name == "WindowGroupLimit" and not node["partitionSpec"] and not _computes(child):
         raise Declined.because(Code.COST, "Spark keeps only the first rows for this filter", node.name)
     reader = _Reader(scope)
     keys = (reader.gather(translate, key) for key in node["partitionSpec"])
@@ -68,6 +69,11 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
         return window
     kept = [NamedExpr(f.name, Column(f.name, f.type)) for f in window.schema if f.name not in names]
     return Project(window, (*kept, *(NamedExpr(name, expr) for name, expr in outputs)))
+
+
+def _computes(plan: LogicalPlan) -> bool:
+    """Whether there is more below a window than a table to read: sorting all rows is then the least of it."""
+    return any(isinstance(node, Aggregate | Join | Window) for node in walk(plan))
 
 
 def _without_constants(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:

@@ -29,6 +29,7 @@ from sundog.plan.logical import (
     Foreign,
     Join,
     Limit,
+    LocalRows,
     LogicalPlan,
     Scan,
     TopK,
@@ -47,6 +48,8 @@ def estimated_rows(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
             return facts.access(plan).rows() * kept_share(plan.predicate, costs)
         case Foreign():
             return _FOREIGN_ROWS
+        case LocalRows():
+            return float(plan.batch.num_rows)
         case Filter():
             return estimated_rows(plan.child, facts, costs) * kept_share(plan.predicate, costs)
         case Join():
@@ -81,6 +84,8 @@ def _base_rows(plan: LogicalPlan, facts: Facts) -> float:
     """The rows of the largest table below, before any WHERE."""
     if isinstance(plan, Scan):
         return float(facts.access(plan).total_rows())
+    if isinstance(plan, LocalRows):
+        return float(plan.batch.num_rows)
     return max((_base_rows(child, facts) for child in plan.children), default=_FOREIGN_ROWS)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sundog.operators.topk.row_group_search import Switches
 from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
-from sundog.plan.logical import Foreign, LogicalPlan, Scan, TopK
+from sundog.plan.logical import Foreign, LocalRows, LogicalPlan, Scan, TopK
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Facts:
     def _size(self, plan: LogicalPlan) -> Size | None:
         if isinstance(plan, Foreign):
             return None
+        if isinstance(plan, LocalRows):
+            return Size(plan.batch.nbytes, plan.batch.num_rows)
         if isinstance(plan, Scan):
             access = self.access(plan)
             return Size(access.column_bytes(), access.rows())

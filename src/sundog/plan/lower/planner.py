@@ -35,6 +35,7 @@ from sundog.plan.logical import (
     Foreign,
     Join,
     Limit,
+    LocalRows,
     LogicalPlan,
     Project,
     Scan,
@@ -46,7 +47,7 @@ from sundog.plan.logical import (
 from sundog.plan.lower.aggregate import lower_aggregate
 from sundog.plan.lower.facts import Facts
 from sundog.plan.lower.join import lower_join
-from sundog.plan.lower.scan import TableScan, lower_scan, lower_union
+from sundog.plan.lower.scan import TableScan, lower_local_rows, lower_scan, lower_union
 from sundog.plan.lower.subqueries import compute_subqueries
 from sundog.plan.lower.topk import lower_topk
 from sundog.plan.lower.window import lower_window
@@ -200,6 +201,8 @@ class Planner:
                 return lower_scan(self, plan)
             case Foreign():
                 return Pipeline(Place.EXECUTORS, "Rows of Spark", (SparkRows(plan.handle, plan.schema, plan.label),))
+            case LocalRows():
+                return lower_local_rows(self, plan)
             case Filter():
                 return (yield from self.lower(plan.child)).then(FilterOperator(plan.schema, plan.predicate))
             case Project():

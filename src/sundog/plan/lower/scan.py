@@ -17,9 +17,9 @@ from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.project import ProjectOperator
 from sundog.operators.scan.scan import repeated_scans, scan_tasks
-from sundog.operators.sources import BatchSource, Source
+from sundog.operators.sources import BatchSource, HeldBatches, Source
 from sundog.parquet.prune.access_plan import ParquetAccessPlan
-from sundog.plan.logical import Filter, LogicalPlan, Project, Scan, Union
+from sundog.plan.logical import Filter, LocalRows, LogicalPlan, Project, Scan, Union
 from sundog.plan.lower.sizes import grouping_task_count, scan_task_count
 from sundog.plan.stages import Described, Input, Parts, Pipeline, Place, Site
 
@@ -63,6 +63,21 @@ class HashShares:
 
     def describe(self) -> str:
         return f"HashShares: each of {self.tasks} tasks reads all rows"
+
+
+@dataclass(frozen=True)
+class LocalRead:
+    """The only task has the rows with it."""
+
+    rows: LocalRows
+
+    def describe(self) -> str:
+        return f"LocalRows: rows={self.rows.batch.num_rows}, columns=[{', '.join(self.rows.schema.names)}]"
+
+
+def lower_local_rows(planner: Planner, plan: LocalRows) -> Pipeline:
+    source = HeldBatches([plan.batch] if plan.batch.num_rows else [])
+    return Pipeline(planner.site.place, "Local rows", (Parts((source,), (LocalRead(plan),)),))
 
 
 def lower_scan(

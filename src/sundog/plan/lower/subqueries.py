@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sundog.plan.logical import LogicalPlan
-from sundog.plan.subqueries import subqueries_in, with_values
+from sundog.plan.logical import LogicalPlan, subqueries_in
+from sundog.plan.subqueries import with_values
 from sundog.support import Code, Declined
 
 if TYPE_CHECKING:

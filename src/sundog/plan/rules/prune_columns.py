@@ -18,6 +18,7 @@ from sundog.plan.logical import (
     Foreign,
     Join,
     Limit,
+    LocalRows,
     LogicalPlan,
     Project,
     Scan,
@@ -39,6 +40,9 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             return plan if columns == plan.columns else replace(plan, columns=columns)
         case Foreign():
             return plan
+        case LocalRows():  # one column stays: without any, nobody would know how many rows there are
+            names = plan.schema.names
+            return LocalRows(plan.batch.select([name for name in names if name in wanted] or names[:1]))
         case Filter():
             return replace(plan, child=_prune(plan.child, wanted | columns_of(plan.predicate)))
         case Project():
