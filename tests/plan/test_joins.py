@@ -17,6 +17,7 @@ from sundog.expr.errors import SparkQueryError
 from sundog.expr.nodes import Arith, ArithOp, Column, Compare, CompareOp, Expr, Literal
 from sundog.plan.logical import Aggregate, Filter, Join, Limit, LogicalPlan, Project, Scan, Union
 from sundog.plan.lower.push_filter import push_filter
+from sundog.support import Code, Declined
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.tables.table import DataFile, FileColumn
 from tests.plan.test_lower import Planned, explain, run
@@ -179,6 +180,42 @@ def test_two_large_sides_are_exchanged_on_executors(fact: Scan, dimension: Scan)
     assert "PartitionedJoin: inner, anywhere#2 = id#11" in text
     assert "HashExchange: keys=[anywhere#2]" in text
     assert "HashExchange: keys=[id#11]" in text
+
+
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI])
+def test_a_build_side_that_no_process_may_hold_is_exchanged(fact: Scan, dimension: Scan, kind: JoinKind) -> None:
+    tree = _counted(Filter(dimension, Compare(CompareOp.LT, ID, Literal(10, LONG))), fact, kind)
+    held, exchanged = run(tree), run(tree, max_build_share=0)
+    assert answer(exchanged) == answer(held)
+    assert "PartitionedJoin" not in held.text
+    assert "PartitionedJoin" in exchanged.text
+    assert any("bytes of a process" in reason for reason in exchanged.graph.given_up.values())
+
+
+def test_all_build_sides_of_a_plan_are_held_together(fact: Scan, dimension: Scan) -> None:
+    """Each fits by itself; the last does not beside the others."""
+    other = replace(
+        dimension,
+        table=replace(
+            dimension.table,
+            file_columns=tuple(
+                replace(c, name=f"{c.file_name}#{21 + at}") for at, c in enumerate(dimension.table.file_columns)
+            ),
+        ),
+        columns=("id#21", "name#22", "part#23"),
+    )
+    tree = totals(joined(joined(fact, dimension, ANYWHERE, ID), other, ANYWHERE, column("id#21")))
+    [size] = set(run(totals(joined(fact, dimension, ANYWHERE, ID))).graph.built_bytes.values())
+    found = run(tree, max_build_share=1.5 * size / (2 << 30))
+    assert answer(found) == (FACTS, sum(range(FACTS)))
+    assert (found.text.count("HashJoin"), found.text.count("PartitionedJoin")) == (1, 1)
+
+
+def test_not_in_a_list_that_no_process_may_hold_is_left_to_spark(fact: Scan, dimension: Scan) -> None:
+    tree = _counted(dimension, fact, JoinKind.NULL_AWARE_ANTI)
+    with pytest.raises(Declined) as declined:
+        run(tree, max_build_share=0)
+    assert declined.value.reasons[0].code is Code.COST
 
 
 def test_a_union_of_a_join_and_an_aggregate_is_taken(fact: Scan, dimension: Scan) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sundog.runtime.exchange import coalesce, decode_block, encode_block
+from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext
+from sundog.runtime.exchange import STAGE_SOURCES, BlockOrder, coalesce, decode_block, encode_block, in_block_order
 from tests.oracle.batches import record_batches
 
 TYPES = [
@@ -76,3 +78,36 @@ def test_small_batches_of_one_target_make_one_block() -> None:
     parts = [(number % 2, batch) for number in range(8)]
     found = [(target, sum(each.num_rows for each in held)) for target, held in coalesce(iter(parts), 2 * batch.nbytes)]
     assert found == [(0, 200), (1, 200), (0, 200), (1, 200)]
+
+
+@given(
+    blocks=st.lists(
+        st.tuples(st.sampled_from([0, 1, STAGE_SOURCES, STAGE_SOURCES + 3]), st.binary(min_size=1, max_size=9))
+    ),
+    limit=st.sampled_from([0, 40, 1 << 20]),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_blocks_of_the_probe_side_wait_for_those_of_the_build_side(
+    blocks: list[tuple[int, bytes]], limit: int, tmp_path: Path
+) -> None:
+    """In memory, in a file, or the first here and the others there."""
+    context = TaskContext(memory=MemoryBudget(limit), scratch_folder=ScratchFolder(str(tmp_path)))
+    sent = [(source, pa.py_buffer(data)) for source, data in blocks]
+    found = [block.to_pybytes() for block in in_block_order(sent, BlockOrder.BUILD_FIRST, context)]
+    build, probe = (
+        [data for source, data in blocks if (source < STAGE_SOURCES) is is_build] for is_build in (True, False)
+    )
+    assert found == build + probe
+    waiting = sum(map(len, probe))
+    assert context.metrics.get("spilled_bytes") + context.memory.peak >= waiting
+    assert (context.metrics.get("spill_count") > 0) == (context.memory.peak < waiting)
+    assert context.memory.peak <= limit // 4
+    assert context.memory.used == 0
+    context.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_blocks_in_the_order_of_their_tasks() -> None:
+    sent = [(source, pa.py_buffer(bytes([source]))) for source in (3, 1, 2)]
+    for order, expected in ((BlockOrder.ANY, [3, 1, 2]), (BlockOrder.BY_SOURCE, [1, 2, 3])):
+        assert [block.to_pybytes()[0] for block in in_block_order(sent, order, TaskContext())] == expected

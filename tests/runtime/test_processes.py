@@ -19,7 +19,7 @@ from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskCancelled
 from sundog.operators.sources import HeldBatches
 from sundog.plan.costs import EXECUTORS
-from sundog.runtime.exchange import decode_block
+from sundog.runtime.exchange import BlockOrder, decode_block
 from sundog.runtime.processes import threads
 from sundog.runtime.processes.profiles import executor_processes, python_memory_bytes
 from sundog.runtime.processes.stage import ProcessFunction, partitions_of, task_of
@@ -175,7 +175,7 @@ def function(
         block_bytes=1 << 12,
         task_memory_bytes=memory,
         address=0,
-        ordered=False,
+        order=BlockOrder.ANY,
         first_source=0,
         accumulator=Reported(),
         errors=ErrorChannel.open(),

@@ -15,6 +15,7 @@ import sundog
 from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
+from tests.spark.test_large_groups import scratch_folders
 
 pytestmark = pytest.mark.spark
 FACTS, KEYS = 60_000, 20_000
@@ -62,4 +63,36 @@ def test_joins_on_executors_are_sparks(tables: Any, name: str, strategy: str) ->
     assert run.accelerated, run.fallback_reasons
     assert run.whole
     assert ("PartitionedJoin" in run.plan) == (strategy == "exchanged" or name == "full")
+    assert_same(found, expected, ordered=False)
+
+
+@pytest.mark.parametrize("name", ["inner", "left", "full", "anti"])
+def test_exchanged_joins_in_little_memory_go_through_the_disk(tables: Any, name: str) -> None:
+    with plain_spark(tables):
+        expected = tables.sql(QUERIES[name]).toArrow()
+    before = scratch_folders(tables)
+    tables.conf.set("spark.sundog.task.memoryBytes", "1m")
+    tables.conf.set("spark.sundog.exchange.blockBytes", "16k")
+    try:
+        with costs(tables, broadcast_bytes=0, max_exchange_partitions=1):
+            found = tables.sql(QUERIES[name]).toArrow()
+    finally:
+        tables.conf.unset("spark.sundog.task.memoryBytes")
+        tables.conf.unset("spark.sundog.exchange.blockBytes")
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert run.metrics["spill_count"] > 0
+    assert run.metrics["spilled_bytes"] > 100_000
+    assert_same(found, expected, ordered=False)
+    assert scratch_folders(tables) == before
+
+
+def test_a_build_side_that_was_thought_smaller_is_exchanged(tables: Any) -> None:
+    with plain_spark(tables):
+        expected = tables.sql(QUERIES["chain"]).toArrow()
+    with costs(tables, task_bytes=4096, max_build_share=1e-4):
+        found = tables.sql(QUERIES["chain"]).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert "PartitionedJoin" in run.plan
     assert_same(found, expected, ordered=False)

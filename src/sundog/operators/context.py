@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
@@ -28,13 +29,15 @@ class TaskCancelled(Exception):
 class MemoryBudget:
     """Bytes one task may hold. An operator reports what it holds and asks whether that is too much.
 
-    It is accounting, not enforcement: the operator decides what to do when `exceeded` (emit early, spill).
+    It is accounting, not enforcement: the operator decides what to do when `exceeded` (emit early, spill). `sharers`:
+    tasks that run in the same process at once, and share what is there once for all of them.
     """
 
-    __slots__ = ("limit", "peak", "used")
+    __slots__ = ("limit", "peak", "sharers", "used")
 
-    def __init__(self, limit: int = DEFAULT_MEMORY_BYTES) -> None:
+    def __init__(self, limit: int = DEFAULT_MEMORY_BYTES, sharers: int = 1) -> None:
         self.limit = limit
+        self.sharers = max(1, sharers)
         self.used = 0
         self.peak = 0
 
@@ -42,6 +45,16 @@ class MemoryBudget:
         """An owner that held `old` bytes now holds `new`."""
         self.used += new - old
         self.peak = max(self.peak, self.used)
+
+    @contextmanager
+    def shared(self, nbytes: int) -> Iterator[None]:
+        """While the tasks of this process use so many bytes together: each counts its share."""
+        share = -(-nbytes // self.sharers)
+        self.resize(0, share)
+        try:
+            yield
+        finally:
+            self.resize(share, 0)
 
     @property
     def exceeded(self) -> bool:

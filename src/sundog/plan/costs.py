@@ -54,6 +54,11 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     max_misjudged_broadcast: float = _cost(
         4, "not measured: times broadcast_bytes, beyond which a side that was thought smaller is not sent"
     )
+    max_build_share: float = _cost(
+        0.5,
+        "not measured: of the memory of a process, for build sides; the rest is for rows and groups",
+        may_be_zero=True,
+    )
     held_rows: int = _cost(
         2_000_000, "rows of one side of a join, below which to hold them and read the other by their keys pays"
     )

@@ -54,6 +54,11 @@ class Site:
         return self.slots // self.executors if self.executors else 1
 
     @property
+    def process_memory_bytes(self) -> int:
+        """Of all tasks that run in one process at once."""
+        return self.task_memory_bytes * (self.slots if self.on_threads else self.executor_slots)
+
+    @property
     def on_threads(self) -> bool:
         """Whether tasks share the memory of one process."""
         return self.place is Place.DRIVER
@@ -211,6 +216,7 @@ class StageGraph:
     `metrics` are what planning itself counted. `notes` are facts about shapes that only the planner has, for pictures
     in the report. A stage that was given up stays in the list: it ran, but its rows are not part of the answer.
     `subqueries` are the last stages of scalar subqueries, whose values are constants in the stages after them.
+    `built_bytes`: of the build sides of joins that each process of a place holds.
     """
 
     stages: list[Stage] = field(default_factory=list)
@@ -220,6 +226,7 @@ class StageGraph:
     metrics: Metrics = field(default_factory=Metrics)
     notes: list[Any] = field(default_factory=list)
     subqueries: list[Stage] = field(default_factory=list)
+    built_bytes: dict[Place, int] = field(default_factory=dict)
 
     def end(self, rows: Pipeline, output: Output) -> Stage:
         tasks = 0 if isinstance(output, Hold) else self.process_tasks(rows)

@@ -16,7 +16,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from sundog.errors import InternalError
 from sundog.metrics import chain_counts
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext, remove_abandoned_scratch
-from sundog.runtime.exchange import coalesce, decode_block, encode_block
+from sundog.runtime.exchange import BlockOrder, coalesce, decode_block, encode_block, in_block_order
 from sundog.runtime.sharing import load_sharing
 from sundog.runtime.task import run_operators
 from sundog.runtime.worker_errors import ErrorChannel
@@ -53,7 +52,7 @@ class StageFunction:
     block_bytes: int
     task_memory_bytes: int
     address: int  # the column of a block that says which partition it is in
-    ordered: bool
+    order: BlockOrder
     first_source: int  # what blocks of this stage say that they come from counts from here
     accumulator: Any
     errors: ErrorChannel
@@ -109,7 +108,9 @@ class StageFunction:
                 context.metrics.add("input_rows", batch.num_rows)
                 yield retyped(batch, self.columns)
         else:
-            yield from _read_blocks(batches, self.address, self.ordered)
+            blocks = _blocks_of(batches, self.address)
+            for block in in_block_order(blocks, self.order, context):
+                yield from decode_block(block)
 
     def blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         """The rows of a partition as rows of blocks."""
@@ -144,13 +145,6 @@ def spare_long_lived_objects() -> None:
 
 def _int32s(*values: int) -> bytes:
     return b"".join(value.to_bytes(4, "little", signed=True) for value in values)
-
-
-def _read_blocks(batches: Iterable[pa.RecordBatch], address: int, ordered: bool) -> Iterator[pa.RecordBatch]:
-    """The batches in the blocks of this partition; in the order of the producing tasks if that matters."""
-    blocks = _blocks_of(batches, address)
-    for _, block in sorted(blocks, key=itemgetter(0)) if ordered else blocks:
-        yield from decode_block(block)
 
 
 def _blocks_of(batches: Iterable[pa.RecordBatch], address: int) -> Iterator[tuple[int, pa.Buffer]]:

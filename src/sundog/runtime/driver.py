@@ -111,7 +111,7 @@ class DriverRuntime:
 
         def one(index: int) -> T:
             counts = chain_counts(len(stage.operators))
-            memory = MemoryBudget(self._task_memory_bytes)
+            memory = MemoryBudget(self._task_memory_bytes, self._slots)
             context = TaskContext(index, counts[-1].metrics, memory, cancelled, hints)
             try:
                 context.check_cancelled()

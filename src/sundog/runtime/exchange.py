@@ -12,14 +12,20 @@ A block is an Arrow IPC stream, so it carries its own schema and dictionaries an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sundog.operators.context import TaskContext
+
 DEFAULT_BLOCK_BYTES = 4 << 20
+STAGE_SOURCES = 1 << 16  # more tasks than a stage has: blocks of two stages are told apart by where they come from
+_WAITING_SHARE = 4  # of the task's memory, for blocks that wait
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _WIDE = b"wide"  # of a field that was narrowed: the type that it has outside the block
 _WIDE_TYPES = {str(dtype).encode(): dtype for dtype in (*_INTEGERS, pa.float64())}
@@ -41,6 +47,90 @@ def coalesce(
             sizes[target] = 0
     for target in sorted(waiting):
         yield target, waiting[target]
+
+
+class BlockOrder(Enum):
+    """In which order a task reads the blocks that it is sent."""
+
+    ANY = "as they come"
+    BY_SOURCE = "of the first task first: all are held until the last is there"
+    BUILD_FIRST = "of the first of two stages as they come, then those of the second"
+
+
+def in_block_order(
+    blocks: Iterable[tuple[int, pa.Buffer]], order: BlockOrder, context: TaskContext
+) -> Iterator[pa.Buffer]:
+    """The blocks, each of which comes with its source, in this order."""
+    match order:
+        case BlockOrder.ANY:
+            yield from (block for _, block in blocks)
+        case BlockOrder.BY_SOURCE:
+            yield from (block for _, block in sorted(blocks, key=itemgetter(0)))
+        case BlockOrder.BUILD_FIRST:
+            waiting = _WaitingBlocks(context)
+            try:
+                for source, block in blocks:
+                    if source < STAGE_SOURCES:
+                        yield block
+                    else:
+                        waiting.add(block)
+                yield from waiting.drain()
+            finally:
+                waiting.close()
+
+
+class _WaitingBlocks:
+    """Blocks until they are asked for: in memory as far as a share of the task's goes, the others in a file."""
+
+    def __init__(self, context: TaskContext) -> None:
+        self._context = context
+        self._blocks: list[pa.Buffer] = []
+        self._held_bytes = 0
+        self._file: pa.NativeFile | None = None
+        self._sizes: list[int] = []
+
+    def add(self, block: pa.Buffer) -> None:
+        if self._file is None and self._fits(block.size):
+            self._blocks.append(block)
+            self._hold(self._held_bytes + block.size)
+            return
+        if self._file is None:
+            self._file = pa.OSFile(self._path, "wb")
+            self._context.metrics.add("spill_count")
+        self._file.write(block)
+        self._sizes.append(block.size)
+        self._context.metrics.add("spilled_bytes", block.size)
+
+    def _fits(self, size: int) -> bool:
+        memory = self._context.memory
+        return self._held_bytes + size <= memory.limit // _WAITING_SHARE and memory.used + size <= memory.limit
+
+    def drain(self) -> Iterator[pa.Buffer]:
+        self._blocks.reverse()
+        while self._blocks:
+            block = self._blocks.pop()
+            self._hold(self._held_bytes - block.size)
+            yield block
+        if self._file is not None:
+            self._file.close()
+            with pa.OSFile(self._path, "rb") as file:
+                for size in self._sizes:
+                    yield file.read_buffer(size)
+
+    def close(self) -> None:
+        """Let go of the memory; the file goes with the task."""
+        self._blocks.clear()
+        self._hold(0)
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def _path(self) -> str:
+        return str(self._context.scratch() / "waiting-blocks")
+
+    def _hold(self, new: int) -> None:
+        self._context.memory.resize(self._held_bytes, new)
+        self._held_bytes = new
 
 
 def encode_block(batches: list[pa.RecordBatch]) -> pa.Buffer:

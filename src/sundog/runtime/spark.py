@@ -24,7 +24,7 @@ from sundog.plan.records import StageRecords
 from sundog.plan.stages import Exchange, PairedRows, Stage, StageRows
 from sundog.runtime.blocks import BLOCK_SCHEMA, SOURCE, TARGET, StageFunction
 from sundog.runtime.cancel import current_watch
-from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, decode_block
+from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, STAGE_SOURCES, BlockOrder, decode_block
 from sundog.runtime.frames import collect_arrow
 from sundog.runtime.processes.profiles import profile_of
 from sundog.runtime.processes.stage import ProcessFunction, task_column
@@ -34,7 +34,6 @@ from sundog.runtime.sharing import SharedValues
 from sundog.runtime.worker_errors import ErrorChannel
 from sundog.versions import spark_version
 
-_STAGE_SOURCES = 1 << 16  # more tasks than a stage has: blocks of two stages are told apart by where they come from
 StageValues = dict[tuple[int, int], list[OperatorValues]]
 
 
@@ -62,7 +61,7 @@ class SparkInput:
     columns: pa.Schema | None = None
     tasks: int | None = None
     address: int = TARGET
-    ordered: bool = False
+    order: BlockOrder = BlockOrder.ANY
     process_tasks: int = 0
 
 
@@ -102,7 +101,8 @@ class SparkRuntime:
         partitioner = output.partitioner
         blocks = self._frame(stage, given, partitioner=partitioner)
         moved = _moved(blocks, partitioner.partitions, process_tasks)
-        return SparkInput(moved, tasks=partitioner.partitions, ordered=partitioner.ordered, process_tasks=process_tasks)
+        order = BlockOrder.BY_SOURCE if partitioner.ordered else BlockOrder.ANY
+        return SparkInput(moved, tasks=partitioner.partitions, order=order, process_tasks=process_tasks)
 
     def exchange_pair(
         self, build: tuple[Stage, SparkInput], probe: tuple[Stage, SparkInput], process_tasks: int = 0
@@ -118,9 +118,9 @@ class SparkRuntime:
                 raise InternalError("the two sides of a join are exchanged")
             partitioner = stage.output.partitioner
             partitions = partitioner.partitions
-            frames.append(self._frame(stage, given, partitioner, first_source=number * _STAGE_SOURCES))
+            frames.append(self._frame(stage, given, partitioner, first_source=number * STAGE_SOURCES))
         moved = _moved(frames[0].union(frames[1]), partitions, process_tasks)
-        return SparkInput(moved, tasks=partitions, ordered=True, process_tasks=process_tasks)
+        return SparkInput(moved, tasks=partitions, order=BlockOrder.BUILD_FIRST, process_tasks=process_tasks)
 
     def together(self, inputs: Sequence[SparkInput]) -> SparkInput:
         """The partitions of several held inputs, one after the other."""
@@ -134,7 +134,7 @@ class SparkRuntime:
 
     def hold(self, stage: Stage, given: SparkInput, place: int = 0) -> SparkInput:
         """What several stages read. It is computed when the first does. `place`: among the inputs of a union."""
-        blocks = self._frame(stage, given, first_source=place * _STAGE_SOURCES)
+        blocks = self._frame(stage, given, first_source=place * STAGE_SOURCES)
         blocks.persist()
         self.held.append(blocks)
         return SparkInput(blocks, tasks=given.tasks, address=SOURCE)
@@ -219,7 +219,7 @@ class SparkRuntime:
             block_bytes=self._block_bytes,
             task_memory_bytes=self._task_memory_bytes,
             address=given.address,
-            ordered=given.ordered,
+            order=given.order,
             first_source=first_source,
             accumulator=self._accumulator,
             errors=self._errors,

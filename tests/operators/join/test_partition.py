@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from sundog.expr.calls import JoinKind
 from sundog.expr.nodes import Column, Compare, CompareOp
-from sundog.operators.context import MemoryBudget, TaskContext
+from sundog.operators.context import TaskContext
 from sundog.operators.join.partition import JoinPartition, PartitionedJoin
-from sundog.support import Code, Declined
 from tests.operators.join.reference import reference_join, sorted_rows
 from tests.operators.join.test_hash_join import LONG, sides, spec_of
 
@@ -45,12 +44,3 @@ def test_partitions_together_are_the_join(kind: JoinKind, drawn: Any, has_condit
     ]
     keys = [[f"{side}k{at}" for at in range(len(null_safe))] for side in "lr"]
     assert sorted_rows(found, join.output.names) == reference_join(left, right, kind, *keys, null_safe, condition)
-
-
-def test_a_side_that_does_not_fit_a_task_is_left_to_spark() -> None:
-    side = pa.record_batch({"rk0": pa.array(range(1000), LONG), "rv": pa.array(range(1000), LONG)})
-    other = pa.record_batch({"lk0": pa.array([1], LONG), "lv": pa.array([1], LONG)})
-    operator = PartitionedJoin(spec_of(other, side, JoinKind.INNER, [False], None), side.schema)
-    with pytest.raises(Declined) as declined:
-        list(operator.run(iter([side, other]), TaskContext(memory=MemoryBudget(1000))))
-    assert declined.value.reasons[0].code is Code.COST

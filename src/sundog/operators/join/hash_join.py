@@ -74,10 +74,11 @@ class HashJoin(Operator):
         if self.build.rows == 0 and self.join.kind.drops_left:
             return
         pairing = self.join.pairing(self.build)
-        for batch in batches:
-            context.check_cancelled()
-            context.metrics.add("join_probe_rows", batch.num_rows)
-            yield from pairing.join(batch, context)
+        with context.memory.shared(self.build.nbytes):
+            for batch in batches:
+                context.check_cancelled()
+                context.metrics.add("join_probe_rows", batch.num_rows)
+                yield from pairing.join(batch, context)
 
     def describe(self) -> str:
         return f"HashJoin: {self.join.describe()}"

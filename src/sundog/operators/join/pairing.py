@@ -65,6 +65,33 @@ class Pairing:
         else:
             yield from self._probe_side(batch, self._has_partner(batch, ids, context))
 
+    def meet(self, batch: pa.RecordBatch, met: npt.NDArray[np.bool_], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """The pairs of this probe batch, where the build side is one of several pieces of its rows.
+
+        `met` is told which probe rows found a partner. What becomes of the others, `decided` says after the last piece.
+        """
+        if batch.num_rows == 0:
+            return
+        arrays = [evaluate(key, batch) for key in self.keys]
+        ids = self.build.index.find([from_arrow(array) for array in arrays], batch.num_rows)
+        if not self.kind.shows_right:
+            met |= self._has_partner(batch, ids, context)
+            return
+        for pairs in self._pairs(ids, False, context) if self.condition is None else self._matches(batch, ids, context):
+            met[_probe_rows(pairs, batch)] = True
+            self._see(pairs)
+            yield self._taken(batch, pairs)
+
+    def decided(self, batch: pa.RecordBatch, met: npt.NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        """The rows of the result that are no pairs, from a probe batch whose rows have `met` all pieces."""
+        if batch.num_rows == 0:
+            return
+        if not self.kind.shows_right:
+            yield from self._probe_side(batch, met)
+        elif self.kind is not JoinKind.INNER and not met.all():
+            rows = np.flatnonzero(~met).astype(np.int32)
+            yield self._taken(batch, _Pairs(rows, np.full(len(rows), -1, np.int32)))
+
     def _not_in(self, batch: pa.RecordBatch, keys: pa.Array, ids: Rows) -> Iterator[pa.RecordBatch]:
         """`key NOT IN (…)` is true for everything if the list is empty, and for nothing if it holds a NULL."""
         if self.build.rows == 0:

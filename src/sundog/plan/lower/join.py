@@ -52,7 +52,14 @@ def lower_join(planner: Planner, plan: Join) -> Steps[Pipeline]:
     probe_rows: Pipeline | None = None
     if _keys_of_probe_prune_more(planner, sides):
         probe_rows, sides = yield from _probe_first(planner, sides)
+    before = len(planner.graph.stages)
     build, stage = yield from _build(planner, sides)
+    if build is not None and (problem := _why_not_held(planner, build)) is not None:
+        if not _may_be_exchanged(sides.spec):
+            raise Declined.because(Code.COST, problem, "Join")
+        del build
+        planner.graph.give_up(planner.graph.since(before), problem)
+        return (yield from _partitioned(planner, sides, probe_rows))
     if probe_rows is None:
         probe_rows = yield from planner.lower(_filtered(sides, build))
     return probe_rows.joined(HashJoin(sides.spec, None if build is None else _narrowed(build, sides)), stage)
@@ -82,17 +89,22 @@ def _is_partitioned(planner: Planner, sides: _Sides) -> bool:
         if not sides.spec.build_keys:
             raise Declined.because(Code.UNKNOWN_NODE, "a full outer join without equal keys stays on Spark", "Join")
         return True
-    if planner.site.on_threads or not sides.spec.build_keys or sides.spec.kind is JoinKind.NULL_AWARE_ANTI:
+    if planner.site.on_threads or not _may_be_exchanged(sides.spec):
         return False
     costs = planner.site.costs
     return estimated_bytes(sides.build, planner.facts, costs) > costs.broadcast_bytes
 
 
-def _partitioned(planner: Planner, sides: _Sides) -> Steps[Pipeline]:
-    """Both sides go to the tasks that own their keys."""
+def _may_be_exchanged(spec: JoinSpec) -> bool:
+    """Whether a row has its partners among those that have its hash: not for NOT IN, where a NULL decides for all."""
+    return bool(spec.build_keys) and spec.kind is not JoinKind.NULL_AWARE_ANTI
+
+
+def _partitioned(planner: Planner, sides: _Sides, probe_rows: Pipeline | None = None) -> Steps[Pipeline]:
+    """Both sides go to the tasks that own their keys. `probe_rows`: where those of the probe side are held already."""
     spec, graph = sides.spec, planner.graph
     build = yield from planner.lower(sides.build)
-    probe = yield from planner.lower(sides.probe)
+    probe = (yield from planner.lower(sides.probe)) if probe_rows is None else probe_rows
     if build.place is not probe.place:
         build, probe = (
             rows if rows.place is Place.DRIVER else graph.gather(rows, "Join", "the other side is on the driver")
@@ -116,13 +128,23 @@ def _build(planner: Planner, sides: _Sides) -> Steps[tuple[BuildSide | None, Sta
     stage = planner.graph.stages[-1]
     if batches is None:
         return None, stage
-    build = sides.spec.build_side(batches, sides.build.schema)
+    return sides.spec.build_side(batches, sides.build.schema), stage
+
+
+def _why_not_held(planner: Planner, build: BuildSide) -> str | None:
+    """Why not every process may hold a build side that was estimated smaller than it is; None if it may.
+
+    All build sides of a plan are held together: those of one table's joins are probed in one pass.
+    """
+    site, built = planner.site, planner.graph.built_bytes
+    together = built.get(site.place, 0) + build.nbytes
+    if not site.on_threads and build.nbytes > site.costs.broadcast_bytes * site.costs.max_misjudged_broadcast:
+        return f"one side of a join takes {build.nbytes:,} bytes, too many to send to each executor"
+    if together > site.costs.max_build_share * site.process_memory_bytes:
+        return f"build sides of joins take {together:,} of the {site.process_memory_bytes:,} bytes of a process"
+    built[site.place] = together
     planner.graph.metrics.add("join_build_rows", build.rows)
-    most = planner.site.costs.broadcast_bytes * planner.site.costs.max_misjudged_broadcast
-    if not planner.site.on_threads and build.nbytes > most:
-        message = f"one side of a join takes {build.nbytes:,} bytes, too many to send to each executor"
-        raise Declined.because(Code.COST, message, "Join")
-    return build, stage
+    return None
 
 
 def _narrowed(build: BuildSide, sides: _Sides) -> BuildSide:

@@ -16,7 +16,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import itemgetter
 
 import pyarrow as pa
 from pyspark import TaskContext as SparkTaskContext
@@ -28,7 +27,7 @@ from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext, remove_abandoned_scratch
 from sundog.operators.sources import Source
 from sundog.runtime.blocks import StageFunction, addressed_blocks, block_row, spare_long_lived_objects
-from sundog.runtime.exchange import coalesce, decode_block, encode_block
+from sundog.runtime.exchange import coalesce, decode_block, encode_block, in_block_order
 from sundog.runtime.processes.threads import Emit, PartitionThreads
 from sundog.runtime.sharing import load_sharing
 from sundog.runtime.task import run_operators
@@ -130,7 +129,7 @@ class _ProcessRun:
         counts = chain_counts(function.operator_count)
         task = TaskContext(
             partition,
-            memory=MemoryBudget(self._memory_bytes),
+            memory=MemoryBudget(self._memory_bytes, _cores()),
             cancelled=self._cancelled,
             hints=self._hints,
             scratch_folder=ScratchFolder(self._spill_root),
@@ -152,8 +151,8 @@ class _ProcessRun:
     def _input(self, partition: int, blocks: Iterator[_Block], context: TaskContext) -> Iterator[pa.RecordBatch]:
         if self._sources:
             return self._sources[partition].read(context)
-        in_order = sorted(blocks, key=itemgetter(0)) if self._function.ordered else blocks
-        return (batch for _, block in in_order for batch in decode_block(block))
+        in_order = in_block_order(blocks, self._function.order, context)
+        return (batch for block in in_order for batch in decode_block(block))
 
     def _report(self, partition: int, counts: list[OperatorCounts]) -> None:
         with self._lock:

@@ -15,7 +15,7 @@ from sundog.columns.key_layout import MAX_TARGETS
 from sundog.columns.key_words import PART_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL, WAIT_LEVEL
 from sundog.operators.aggregate.grouping.buckets import Grouped, merge_chunks, sample_chunks, spread_chunks
 from sundog.operators.aggregate.grouping.pending import Pending
-from sundog.operators.aggregate.grouping.spill import SpillFiles
+from sundog.operators.aggregate.grouping.spill import SpilledChunks
 from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
@@ -42,7 +42,7 @@ class StateMerger:
         self._level = level
         self._name = name
         self._parts = [Pending(context) for _ in range(parts if layout.keys else 1)]
-        self._spilled: SpillFiles | None = None
+        self._spilled: SpilledChunks | None = None
 
     def take_in(self, chunk: Chunk) -> None:
         self._context.check_cancelled()
@@ -86,7 +86,7 @@ class StateMerger:
         if 2 * self._waiting_bytes <= before or not self._layout.keys or self._level >= _DEEPEST_LEVEL:
             return
         if self._spilled is None:
-            self._spilled = SpillFiles(self._layout, self._context, self._level, self._name)
+            self._spilled = SpilledChunks(self._layout, self._context, self._level, self._name)
         self._spill()
 
     def _spill(self) -> None:
