@@ -90,6 +90,16 @@ METRICS: dict[str, Metric] = _declare(
         Category.ROWS,
         "Rows dropped because their key is not in a join's build side, before their other columns were decoded.",
     ),
+    Metric(
+        "join_rows_spread",
+        Category.ROWS,
+        "Probe rows of an exchanged join with a frequent key, or with a NULL as key, spread over several partitions.",
+    ),
+    Metric(
+        "join_rows_replicated",
+        Category.ROWS,
+        "Copies of build rows of an exchanged join that went to the other partitions of a frequent key.",
+    ),
     # exchange
     Metric("exchange_blocks", Category.ROWS, "Arrow blocks moved between stages.", Level.DEV),
     Metric("exchange_bytes", Category.BYTES, "Bytes of Arrow blocks moved between stages."),

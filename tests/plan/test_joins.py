@@ -61,6 +61,15 @@ def dimension(tmp_path_factory: pytest.TempPathFactory) -> Scan:
     return written(tmp_path_factory.mktemp("join") / "dim", "dim", table, 1, 1000, 11)
 
 
+def dimension_as(dimension: Scan, first_id: int) -> Scan:
+    """The same table under other names, as in a self join."""
+    columns = tuple(
+        replace(each, name=f"{each.file_name}#{first_id + at}") for at, each in enumerate(dimension.table.file_columns)
+    )
+    table = replace(dimension.table, label="dim2", file_columns=columns)
+    return replace(dimension, table=table, columns=tuple(each.name for each in columns))
+
+
 CLUSTERED, ANYWHERE, VALUE = column("clustered#1"), column("anywhere#2"), column("value#3")
 ID, NAME, PART = column("id#11"), column("name#12", TEXT), column("part#13")
 
@@ -132,17 +141,7 @@ def test_a_filter_that_drops_little_is_given_up(fact: Scan, dimension: Scan) -> 
 
 
 def test_a_chain_of_joins_is_one_pass_and_filters_reach_through_it(fact: Scan, dimension: Scan) -> None:
-    other = replace(
-        dimension,
-        table=replace(
-            dimension.table,
-            label="dim2",
-            file_columns=tuple(
-                replace(c, name=f"{c.file_name}#{21 + at}") for at, c in enumerate(dimension.table.file_columns)
-            ),
-        ),
-        columns=("id#21", "name#22", "part#23"),
-    )
+    other = dimension_as(dimension, 21)
     inner = joined(fact, dimension, CLUSTERED, ID)
     tree = totals(joined(inner, Filter(other, equals(column("part#23"), 3)), PART, column("id#21")))
     found = run(tree)
@@ -182,6 +181,49 @@ def test_two_large_sides_are_exchanged_on_executors(fact: Scan, dimension: Scan)
     assert "HashExchange: keys=[id#11]" in text
 
 
+@pytest.fixture(scope="module")
+def skewed(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    """clustered#1, anywhere#2, value#3: half of the rows have 7 `anywhere`."""
+    ids = np.arange(FACTS)
+    table = pa.table({"clustered": ids // 64, "anywhere": np.where(ids % 2, 7, ids % DIMENSION), "value": ids})
+    return written(tmp_path_factory.mktemp("join") / "skewed", "skewed", table, 4, 1000, 1)
+
+
+EXCHANGED = {"broadcast_bytes": 0, "task_bytes": 1024}
+
+
+def test_a_key_of_half_the_rows_is_spread_over_partitions(skewed: Scan, dimension: Scan) -> None:
+    for kind in (JoinKind.INNER, JoinKind.LEFT):
+        text = explain(totals(joined(skewed, dimension, ANYWHERE, ID, kind)), **EXCHANGED)
+        assert "HashExchange: keys=[anywhere#2], 1 hot key spread over up to 2 partitions" in text  # of four
+        assert "HashExchange: keys=[id#11], 1 hot key replicated to up to 2 partitions" in text
+
+
+def test_hot_keys_are_found_below_projections_filters_and_joins(skewed: Scan, dimension: Scan) -> None:
+    other = Filter(dimension, Compare(CompareOp.LT, ID, Literal(900, LONG)))
+    below = Project(Filter(skewed, Compare(CompareOp.GT, VALUE, Literal(5, LONG))), _columns(ANYWHERE, CLUSTERED))
+    inner = Project(joined(below, other, CLUSTERED, ID, JoinKind.LEFT), (NamedExpr("k#55", ANYWHERE),))
+    tree = Aggregate(
+        joined(inner, dimension_as(dimension, 21), column("k#55"), column("id#21"), JoinKind.LEFT),
+        (),
+        (AggregateCall("n#90", "count", (), LONG),),
+    )
+    assert "HashExchange: keys=[k#55], 1 hot key spread" in explain(tree, **EXCHANGED)
+
+
+def test_no_key_is_hot_where_all_have_few_rows_or_build_rows_are_kept(
+    fact: Scan, skewed: Scan, dimension: Scan
+) -> None:
+    assert "hot key" not in explain(totals(joined(fact, dimension, ANYWHERE, ID)), **EXCHANGED)
+    assert "hot key" not in explain(totals(joined(skewed, dimension, ANYWHERE, ID, JoinKind.FULL)), **EXCHANGED)
+    few = EXCHANGED | {"min_hot_key_factor": 3.0}
+    assert "hot key" not in explain(totals(joined(skewed, dimension, ANYWHERE, ID)), **few)
+
+
+def _columns(*columns: Column) -> tuple[NamedExpr, ...]:
+    return tuple(NamedExpr(each.name, each) for each in columns)
+
+
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI])
 def test_a_build_side_that_no_process_may_hold_is_exchanged(fact: Scan, dimension: Scan, kind: JoinKind) -> None:
     tree = _counted(Filter(dimension, Compare(CompareOp.LT, ID, Literal(10, LONG))), fact, kind)
@@ -194,16 +236,7 @@ def test_a_build_side_that_no_process_may_hold_is_exchanged(fact: Scan, dimensio
 
 def test_all_build_sides_of_a_plan_are_held_together(fact: Scan, dimension: Scan) -> None:
     """Each fits by itself; the last does not beside the others."""
-    other = replace(
-        dimension,
-        table=replace(
-            dimension.table,
-            file_columns=tuple(
-                replace(c, name=f"{c.file_name}#{21 + at}") for at, c in enumerate(dimension.table.file_columns)
-            ),
-        ),
-        columns=("id#21", "name#22", "part#23"),
-    )
+    other = dimension_as(dimension, 21)
     tree = totals(joined(joined(fact, dimension, ANYWHERE, ID), other, ANYWHERE, column("id#21")))
     [size] = set(run(totals(joined(fact, dimension, ANYWHERE, ID))).graph.built_bytes.values())
     found = run(tree, max_build_share=1.5 * size / (2 << 30))

@@ -42,7 +42,10 @@ def tables(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     names = np.array([f"a name that is long enough {number}" for number in range(50)])
     facts = {"k": pa.array(k, mask=nulls), "v": np.arange(FACTS), "name": pa.array(names[k % 50], mask=nulls)}
     keys = {"k": np.arange(KEYS), "part": np.arange(KEYS) % 11, "name": names[np.arange(KEYS) % 7000 % 50]}
-    for name, columns in (("facts", facts), ("keys", keys)):
+    is_hot = random.random(FACTS) < 0.6
+    hot = {"k": pa.array(np.where(is_hot, 17, k), mask=nulls), "v": facts["v"]}
+    hot["name"] = pa.array(np.where(is_hot, names[17], names[k % 50]), mask=nulls)
+    for name, columns in (("facts", facts), ("keys", keys), ("skewed", hot)):
         pq.write_table(pa.table(columns), folder / f"{name}.parquet", row_group_size=8000)
         enabled.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     enabled.conf.set("spark.sundog.placement", "executors")
@@ -63,6 +66,23 @@ def test_joins_on_executors_are_sparks(tables: Any, name: str, strategy: str) ->
     assert run.accelerated, run.fallback_reasons
     assert run.whole
     assert ("PartitionedJoin" in run.plan) == (strategy == "exchanged" or name == "full")
+    assert_same(found, expected, ordered=False)
+
+
+@pytest.mark.parametrize("name", ["inner", "left", "full", "semi", "anti", "exists", "strings"])
+def test_a_key_of_half_the_rows_is_spread(tables: Any, name: str) -> None:
+    query = QUERIES[name].replace("facts f", "skewed f")
+    with plain_spark(tables):
+        expected = tables.sql(query).toArrow()
+    with costs(tables, task_bytes=4096, broadcast_bytes=0):
+        found = tables.sql(query).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert run.metrics["join_rows_spread"] >= FACTS // 25  # NULLs
+    if name != "full":
+        assert "1 hot key spread over up to" in run.plan
+        assert run.metrics["join_rows_spread"] >= FACTS // 2
+        assert run.metrics["join_rows_replicated"] > 0
     assert_same(found, expected, ordered=False)
 
 

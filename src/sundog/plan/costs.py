@@ -51,6 +51,10 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         64 << 20, "one side of a join, sent to every executor and held by every worker, at most", may_be_zero=True
     )
     join_memory_factor: float = _cost(4, "memory of joining two exchanged sides over the bytes of their columns")
+    min_hot_key_factor: float = _cost(
+        1.0, "not measured: rows of one key over those of an average partition, from which it is spread over several"
+    )
+    hot_key_sample_rows: int = _cost(1 << 16, "of each batch of a few row groups: hashed and counted in some 5 ms")
     max_misjudged_broadcast: float = _cost(
         4, "not measured: times broadcast_bytes, beyond which a side that was thought smaller is not sent"
     )

@@ -87,7 +87,7 @@ class KeyIndex:
     def find(self, keys: Sequence[Vector], length: int) -> Ids:
         """The number of each probe row's key; -1 where it has no partner."""
         ids = self.numbers.find(keys, length)
-        missing = _missing(keys, self.null_safe)
+        missing = rows_with_null(keys, self.null_safe)
         if missing is not None:
             ids[missing] = -1
         return ids
@@ -97,7 +97,7 @@ class KeyIndex:
         return int(self.numbers.nbytes + self.starts.nbytes + self.rows.nbytes)
 
 
-def _missing(keys: Sequence[Vector], null_safe: tuple[bool, ...]) -> npt.NDArray[np.bool_] | None:
+def rows_with_null(keys: Sequence[Vector], null_safe: tuple[bool, ...]) -> npt.NDArray[np.bool_] | None:
     """The rows with a NULL that equals nothing; None if there are none."""
     found: npt.NDArray[np.bool_] | None = None
     for key, safe in zip(keys, null_safe, strict=True):
@@ -116,7 +116,7 @@ def _numbered(
     if direct is not None:
         return direct
     table = KeyTable(KeyLayout.of([key.dtype for key in keys]))
-    missing = _missing(keys, null_safe)
+    missing = rows_with_null(keys, null_safe)
     if missing is None:
         ids = table.look_up(keys, length)
     else:

@@ -13,26 +13,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from sundog.columns.key_words import EXCHANGE_LEVEL
+from sundog.columns.arrow import from_arrow
+from sundog.columns.key_layout import KeyLayout
+from sundog.columns.key_words import EXCHANGE_LEVEL, assign_by_hash
+from sundog.columns.vectors import Ints
+from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
 from sundog.expr.printing import render
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskContext
 from sundog.operators.join.hash_join import JoinSpec
-from sundog.operators.join.key_cuts import cut_by_keys
+from sundog.operators.join.hot_keys import NO_HOT_KEYS, HotKeys, row_salts
+from sundog.operators.join.key_cuts import cut_by_keys, split
+from sundog.operators.join.key_index import rows_with_null
 from sundog.operators.join.spilling import SpillingJoin
 
 
 @dataclass(frozen=True)
 class JoinPartition(Partitioner):
-    """Sends rows with equal keys to one task; so do both sides of a join, since the hash is of the values alone."""
+    """Sends rows with equal keys to one task; so do both sides of a join, since the hash is of the values alone.
+
+    Rows of `hot` keys go to one of several tasks if they are of the probe side, to each of them if of the build side.
+    Rows with a NULL that equals nothing have no partner, and go anywhere.
+    """
 
     input_schema: pa.Schema
     keys: tuple[Expr, ...]
     partitions: int
+    null_safe: tuple[bool, ...]
+    hot: HotKeys = NO_HOT_KEYS
+    is_build: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -42,11 +57,50 @@ class JoinPartition(Partitioner):
         for batch in batches:
             context.check_cancelled()
             with context.metrics.timed("exchange_seconds"):
-                pieces = list(cut_by_keys(batch, self.keys, EXCHANGE_LEVEL, self.partitions))
+                pieces = list(self._pieces(batch, context)) if batch.num_rows else []
             yield from pieces
 
+    def _pieces(self, batch: pa.RecordBatch, context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
+        vectors = [from_arrow(evaluate(key, batch)) for key in self.keys]
+        lonely = rows_with_null(vectors, self.null_safe)
+        if self.partitions == 1 or (lonely is None and not self.hot.hashes):
+            yield from cut_by_keys(batch, self.keys, EXCHANGE_LEVEL, self.partitions)
+            return
+        hashes = KeyLayout.of([key.dtype for key in vectors]).hashes(vectors, batch.num_rows)
+        counts = np.zeros(self.partitions, np.int64)
+        targets = assign_by_hash(hashes, EXCHANGE_LEVEL, self.partitions, counts).astype(np.int64)
+        hot = self.hot.find(hashes) if self.hot.hashes else np.full(batch.num_rows, -1)
+        if lonely is not None:
+            hot[lonely] = -1
+            self._move(np.flatnonzero(lonely), np.int64(self.partitions), targets, batch, context)
+        found = np.flatnonzero(hot >= 0)
+        if self.is_build:
+            yield from self._copies(batch, found, hot, targets, context)
+        elif len(found):
+            self._move(found, np.array(self.hot.ways)[hot[found]], targets, batch, context)
+        counts = np.bincount(targets, minlength=self.partitions)
+        yield from split(batch, targets.astype(np.uint16), counts)
+
+    def _move(self, rows: Ints, ways: Any, targets: Ints, batch: pa.RecordBatch, context: TaskContext) -> None:
+        """Each of these rows to one of so many partitions, the first of which is that of its hash."""
+        places = row_salts(batch, rows, context.partition).astype(np.int64) % ways
+        targets[rows] = (targets[rows] + places) % self.partitions
+        context.metrics.add("join_rows_spread", len(rows))
+
+    def _copies(
+        self, batch: pa.RecordBatch, rows: Ints, hot: Ints, targets: Ints, context: TaskContext
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Rows of hot keys for all partitions of their keys but the first."""
+        for number in np.unique(hot[rows]).tolist():
+            own = rows[hot[rows] == number]
+            copy, first = batch.take(pa.array(own)), int(targets[own[0]])
+            for way in range(1, self.hot.ways[number]):
+                context.metrics.add("join_rows_replicated", len(own))
+                yield (first + way) % self.partitions, copy
+
     def describe(self) -> str:
-        return f"HashExchange: keys=[{', '.join(render(key) for key in self.keys)}]"
+        hot = self.hot.describe("replicated to" if self.is_build else "spread over")
+        return f"HashExchange: keys=[{', '.join(render(key) for key in self.keys)}]{hot}"
 
 
 @dataclass(frozen=True)

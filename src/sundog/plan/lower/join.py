@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 from sundog.columns.key_sets import key_set
 from sundog.expr.calls import JoinKind, NamedExpr
 from sundog.expr.dynamic_filters.key_set import KeyFilter, KeySet
-from sundog.expr.nodes import Column, Expr, columns_of
+from sundog.expr.nodes import Column, Expr, columns_of, substitute
 from sundog.expr.raising import can_raise
 from sundog.operators.join.build_side import BuildSide, one_batch
 from sundog.operators.join.hash_join import HashJoin, JoinSpec
+from sundog.operators.join.hot_keys import NO_HOT_KEYS, HotKeys, SampleHotKeys
 from sundog.operators.join.partition import JoinPartition, PartitionedJoin
 from sundog.operators.project import ProjectOperator
-from sundog.plan.logical import Join, LogicalPlan
+from sundog.plan.logical import Filter, Join, LogicalPlan, Project, Scan
 from sundog.plan.lower.estimates import estimated_bytes, estimated_rows
 from sundog.plan.lower.push_filter import push_filter
+from sundog.plan.lower.scan import narrowed, scan_some
 from sundog.plan.lower.sizes import join_partitions
 from sundog.plan.stages import Exchange, PairedRows, Pipeline, Place, Stage
 from sundog.support import Code, Declined
@@ -112,12 +114,64 @@ def _partitioned(planner: Planner, sides: _Sides, probe_rows: Pipeline | None = 
         )
     size = planner.facts.size(sides.build), planner.facts.size(sides.probe)
     partitions = join_partitions(size[0], size[1], planner.site)
-    ends = [
-        graph.end(rows, Exchange(JoinPartition(plan.schema, keys, partitions)))
-        for rows, plan, keys in ((build, sides.build, spec.build_keys), (probe, sides.probe, spec.probe_keys))
-    ]
+    hot = yield from _hot_keys(planner, sides, partitions)
+    parts = (
+        JoinPartition(sides.build.schema, spec.build_keys, partitions, spec.null_safe, hot, is_build=True),
+        JoinPartition(sides.probe.schema, spec.probe_keys, partitions, spec.null_safe, hot),
+    )
+    ends = [graph.end(rows, Exchange(part)) for rows, part in zip((build, probe), parts, strict=True)]
     rows = Pipeline(build.place, "Join", (PairedRows(*ends),))
     return rows.then(PartitionedJoin(spec, sides.build.schema))
+
+
+def _hot_keys(planner: Planner, sides: _Sides, partitions: int) -> Steps[HotKeys]:
+    """Keys of many probe rows, as a sample of the table that they come from shows them.
+
+    A full outer join has none: of a build row in several partitions none could say that it has no partner.
+    """
+    spec, costs = sides.spec, planner.site.costs
+    if planner.site.on_threads or partitions == 1 or spec.kind is JoinKind.FULL:
+        return NO_HOT_KEYS
+    keys = tuple(NamedExpr(f"key#{number}", key) for number, key in enumerate(spec.probe_keys))
+    found = None if any(map(can_raise, spec.probe_keys)) else _table_below(sides.probe, keys)
+    if found is None:
+        return NO_HOT_KEYS
+    scan, keys = found
+    some = planner.facts.access(scan).thinned(costs.probe_row_groups)
+    rows = scan_some(scan, some, planner.driver_site, "Sample of join keys", 1)
+    least = costs.min_hot_key_factor / partitions
+    sample = SampleHotKeys(keys, spec.null_safe, least, costs.hot_key_sample_rows)
+    batches = yield from planner.step(rows.then(sample), is_probe=True)
+    shares = [
+        (key % (1 << 64), share)
+        for batch in batches or ()
+        for key, share in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
+    return HotKeys.of(shares, partitions, costs.min_hot_key_factor)
+
+
+def _table_below(plan: LogicalPlan, keys: tuple[NamedExpr, ...]) -> tuple[Scan, tuple[NamedExpr, ...]] | None:
+    """The scan that the keys come from, with no other columns, and the keys in terms of it; None if there is no such
+    scan.
+
+    Joins and filters above it are left out, which may drop rows: that a key is hot is a guess.
+    """
+    names = set().union(*(columns_of(key.expr) for key in keys))
+    match plan:
+        case Scan():
+            narrow = narrowed(plan, names)
+            return (narrow, keys) if isinstance(narrow, Scan) and names else None
+        case Filter():
+            return _table_below(plan.child, keys)
+        case Project():
+            meaning = {named.name: named.expr for named in plan.exprs}
+            below = tuple(NamedExpr(key.name, substitute(key.expr, meaning)) for key in keys)
+            return None if any(can_raise(key.expr) for key in below) else _table_below(plan.child, below)
+        case Join():
+            side = plan.left if names <= set(plan.left.schema.names) else plan.right
+            return _table_below(side, keys) if names <= set(side.schema.names) else None
+        case _:
+            return None
 
 
 def _build(planner: Planner, sides: _Sides) -> Steps[tuple[BuildSide | None, Stage]]:
