@@ -12,7 +12,7 @@ from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr
 from sundog.expr.nodes import And, Column, Compare, CompareOp, Expr, In, IsNull, Like, Literal, Not, Or
 from sundog.plan.costs import DRIVER, EXECUTORS
 from sundog.plan.logical import Aggregate, Filter, Foreign, Join, Limit, LogicalPlan, Project, Scan, Union
-from sundog.plan.lower.estimates import estimated_bytes, estimated_rows, kept_share
+from sundog.plan.lower.estimates import estimated_bytes, estimated_rows, kept_by_keys, kept_share
 from sundog.plan.lower.facts import Facts
 from tests.plan.test_joins import written
 from tests.plan.test_lower import explain
@@ -78,6 +78,29 @@ def test_rows_of_every_node(scan: Scan) -> None:
     ]
     for plan, expected in rows:
         assert estimated_rows(plan, Facts(True), COSTS) == pytest.approx(expected), plan
+
+
+def test_keys_are_told_by_conditions_not_by_groups(scan: Scan) -> None:
+    count = (AggregateCall("n#9", "count", (), LONG),)
+    few = Filter(scan, EQUAL)
+    grouped = Aggregate(few, (NamedExpr("id#1", ID),), count)
+    other = replace(scan, predicate=LESS)
+    key = (JoinKey(ID, ID),)
+    shares: list[tuple[LogicalPlan, float]] = [
+        (scan, 1),
+        (few, 0.1),
+        (other, 0.25),
+        (Project(few, (NamedExpr("id#1", ID),)), 0.1),
+        (grouped, 0.1),
+        (Join(few, other, JoinKind.INNER, key), 0.025),
+        (Join(few, other, JoinKind.SEMI, key), 0.1),
+        (Join(few, other, JoinKind.ANTI, key), 1),
+        (Limit(few, 5), 1),
+        (Union((few, few)), 1),
+        (Foreign(0, (("x#5", LONG),)), 1),
+    ]
+    for plan, expected in shares:
+        assert kept_by_keys(plan, Facts(True), COSTS) == pytest.approx(expected), plan
 
 
 def test_bytes_are_those_of_the_columns_types(scan: Scan) -> None:

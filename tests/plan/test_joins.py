@@ -220,6 +220,28 @@ def test_no_key_is_hot_where_all_have_few_rows_or_build_rows_are_kept(
     assert "hot key" not in explain(totals(joined(skewed, dimension, ANYWHERE, ID)), **few)
 
 
+def test_keys_of_a_build_side_that_is_exchanged_filter_the_other_where_that_spares_more(
+    fact: Scan, dimension: Scan
+) -> None:
+    few = Filter(dimension, equals(PART, 1))  # 5 % of its rows, by a guess
+    text = explain(totals(joined(fact, few, ANYWHERE, ID)), **EXCHANGED)
+    assert "PartitionedJoin: inner, anywhere#2 = id#11" in text
+    assert "Hold" in text
+    assert "join_filters=[anywhere#2]" in text
+    dear = EXCHANGED | {"hold_per_shuffle": 1e6}
+    for tree, costs in (
+        (totals(joined(fact, few, ANYWHERE, ID)), dear),
+        (totals(joined(fact, few, ANYWHERE, ID)), EXCHANGED | {"gathered_keys": 10}),
+        (totals(joined(fact, dimension, ANYWHERE, ID)), EXCHANGED),  # all keys are there
+        (totals(joined(fact, few, ANYWHERE, ID, JoinKind.LEFT)), EXCHANGED),  # rows without a partner are kept
+        (totals(joined(Limit(fact, 60_000), few, ANYWHERE, ID)), EXCHANGED),  # a filter would change the rows
+    ):
+        text = explain(tree, **costs)
+        assert "PartitionedJoin" in text
+        assert "Hold" not in text
+        assert "join_filters" not in text
+
+
 def _columns(*columns: Column) -> tuple[NamedExpr, ...]:
     return tuple(NamedExpr(each.name, each) for each in columns)
 
@@ -232,6 +254,8 @@ def test_a_build_side_that_no_process_may_hold_is_exchanged(fact: Scan, dimensio
     assert "PartitionedJoin" not in held.text
     assert "PartitionedJoin" in exchanged.text
     assert any("bytes of a process" in reason for reason in exchanged.graph.given_up.values())
+    if kind is JoinKind.INNER:  # what was built is too large to be held, but its keys are known
+        assert "join_filters=[clustered#1: 10 keys]" in exchanged.text
 
 
 def test_all_build_sides_of_a_plan_are_held_together(fact: Scan, dimension: Scan) -> None:

@@ -69,6 +69,28 @@ def test_joins_on_executors_are_sparks(tables: Any, name: str, strategy: str) ->
     assert_same(found, expected, ordered=False)
 
 
+@pytest.mark.parametrize(
+    "condition", ["d.part = 3", "d.part = 3 AND d.k < 2000", "d.part = 77"], ids=["scattered", "clustered", "none"]
+)
+@pytest.mark.parametrize("key", ["k", "name"])
+def test_keys_of_an_exchanged_build_side_filter_the_other(tables: Any, key: str, condition: str) -> None:
+    query = f"""
+        SELECT count(*) n, sum(f.v) s, max(d.k) m FROM facts f JOIN keys d ON f.{key} = d.{key}
+        WHERE {condition} AND d.k < 15000
+    """
+    with plain_spark(tables):
+        expected = tables.sql(query).toArrow()
+    with costs(tables, task_bytes=4096, broadcast_bytes=0):
+        found = tables.sql(query).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert "PartitionedJoin" in run.plan
+    assert f"join_filters=[{key}#" in run.plan
+    pruned = ("rows_pruned_join_filter", "row_groups_pruned_join_filter", "files_pruned_join_filter")
+    assert key == "name" or sum(run.metrics.get(metric, 0) for metric in pruned) > 0
+    assert_same(found, expected, ordered=False)
+
+
 @pytest.mark.parametrize("name", ["inner", "left", "full", "semi", "anti", "exists", "strings"])
 def test_a_key_of_half_the_rows_is_spread(tables: Any, name: str) -> None:
     query = QUERIES[name].replace("facts f", "skewed f")

@@ -88,6 +88,14 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         134.0, "some 150 ns through two Python workers and the shuffle; fitted to 8 queries both ways", may_be_zero=True
     )
     shuffle_ns_per_byte: float = _cost(2.7, "some 3 ns in the same queries", may_be_zero=True)
+    hold_per_shuffle: float = _cost(
+        0.6, "240 MiB take 0.7 s from Python to Spark and back, and 1.2 s where they are shuffled as well"
+    )
+    gathered_keys: int = _cost(
+        8_000_000,
+        "not measured: keys of an exchanged build side that the driver puts together, 64 MiB",
+        may_be_zero=True,
+    )
     reread_factor: float = _cost(
         1.6, "a byte is decoded in 1.25 ns; decoded, hashed or compared, and mostly dropped in 2"
     )

@@ -152,11 +152,11 @@ class ScanTask:
             yield rows.kept(rows.columns(names, frozenset()), names) if names else to_batch([], schema, rows.left)
 
     def _count(self, rows: int, dropped_by_where: int, dropped_by_joins: int, context: TaskContext) -> None:
-        if self.filters:
-            context.metrics.add("rows_pruned_join_filter", dropped_by_joins)
         if self.again:
             context.metrics.add("rows_read_again", rows)
             return
+        if self.filters:
+            context.metrics.add("rows_pruned_join_filter", dropped_by_joins)
         context.metrics.add("input_rows", rows)
         if self.predicate is not None:
             context.metrics.add("rows_filtered", dropped_by_where)

@@ -7,6 +7,7 @@ are left. A wrong guess costs time, never an answer: what was really built decid
 
 from __future__ import annotations
 
+from sundog.expr.calls import JoinKind
 from sundog.expr.nodes import (
     And,
     Compare,
@@ -31,9 +32,12 @@ from sundog.plan.logical import (
     Limit,
     LocalRows,
     LogicalPlan,
+    Project,
     Scan,
+    Sort,
     TopK,
     Union,
+    Window,
 )
 from sundog.plan.lower.facts import Facts
 from sundog.types import is_text
@@ -121,5 +125,29 @@ def kept_share(predicate: Expr | None, costs: Costs) -> float:
 
 def estimated_bytes(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
     """A guess of what the rows that leave `plan` take in memory."""
-    of_row = sum(costs.string_bytes if is_text(field.type) else costs.number_bytes for field in plan.schema)
-    return estimated_rows(plan, facts, costs) * of_row
+    return estimated_rows(plan, facts, costs) * estimated_row_bytes(plan, costs)
+
+
+def estimated_row_bytes(plan: LogicalPlan, costs: Costs) -> float:
+    return sum(costs.string_bytes if is_text(field.type) else costs.number_bytes for field in plan.schema)
+
+
+def kept_by_keys(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
+    """A guess of the share of another table's rows whose key is among those of `plan`: as many as pass its conditions.
+
+    A GROUP BY has the keys of all its rows, so it is not by their number that keys are told.
+    """
+    match plan:
+        case Scan():
+            access = facts.access(plan)
+            return kept_share(plan.predicate, costs) * access.rows() / max(access.total_rows(), 1)
+        case Filter():
+            return kept_by_keys(plan.child, facts, costs) * kept_share(plan.predicate, costs)
+        case Join(kind=JoinKind.INNER):
+            return kept_by_keys(plan.left, facts, costs) * kept_by_keys(plan.right, facts, costs)
+        case Join(kind=JoinKind.SEMI | JoinKind.LEFT | JoinKind.EXISTENCE):
+            return kept_by_keys(plan.left, facts, costs)
+        case Project() | Aggregate() | Window() | Sort():
+            return kept_by_keys(plan.child, facts, costs)
+        case _:
+            return 1.0

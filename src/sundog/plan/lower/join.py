@@ -24,13 +24,15 @@ from sundog.operators.join.hash_join import HashJoin, JoinSpec
 from sundog.operators.join.hot_keys import NO_HOT_KEYS, HotKeys, SampleHotKeys
 from sundog.operators.join.partition import JoinPartition, PartitionedJoin
 from sundog.operators.project import ProjectOperator
+from sundog.plan.costs import Costs
 from sundog.plan.logical import Filter, Join, LogicalPlan, Project, Scan
-from sundog.plan.lower.estimates import estimated_bytes, estimated_rows
+from sundog.plan.lower.estimates import estimated_bytes, estimated_row_bytes, estimated_rows, kept_by_keys
 from sundog.plan.lower.push_filter import push_filter
 from sundog.plan.lower.scan import narrowed, scan_some
 from sundog.plan.lower.sizes import join_partitions
 from sundog.plan.stages import Exchange, PairedRows, Pipeline, Place, Stage
 from sundog.support import Code, Declined
+from sundog.tree import walk
 
 if TYPE_CHECKING:
     from sundog.plan.lower.planner import Planner, Steps
@@ -59,6 +61,7 @@ def lower_join(planner: Planner, plan: Join) -> Steps[Pipeline]:
     if build is not None and (problem := _why_not_held(planner, build)) is not None:
         if not _may_be_exchanged(sides.spec):
             raise Declined.because(Code.COST, problem, "Join")
+        sides = replace(sides, probe=_filtered(sides, build))
         del build
         planner.graph.give_up(planner.graph.since(before), problem)
         return (yield from _partitioned(planner, sides, probe_rows))
@@ -106,6 +109,10 @@ def _partitioned(planner: Planner, sides: _Sides, probe_rows: Pipeline | None = 
     """Both sides go to the tasks that own their keys. `probe_rows`: where those of the probe side are held already."""
     spec, graph = sides.spec, planner.graph
     build = yield from planner.lower(sides.build)
+    if probe_rows is None and build.place is Place.EXECUTORS and _keys_spare_shuffling(planner, sides):
+        build = graph.hold(build)
+        sets = yield from _key_sets(planner, build, spec.build_keys, spec)
+        sides = replace(sides, probe=_with_filters(sides.probe, spec.probe_keys, spec.null_safe, sets))
     probe = (yield from planner.lower(sides.probe)) if probe_rows is None else probe_rows
     if build.place is not probe.place:
         build, probe = (
@@ -122,6 +129,38 @@ def _partitioned(planner: Planner, sides: _Sides, probe_rows: Pipeline | None = 
     ends = [graph.end(rows, Exchange(part)) for rows, part in zip((build, probe), parts, strict=True)]
     rows = Pipeline(build.place, "Join", (PairedRows(*ends),))
     return rows.then(PartitionedJoin(spec, sides.build.schema))
+
+
+def _keys_spare_shuffling(planner: Planner, sides: _Sides) -> bool:
+    """Whether to compute the build side first and hold it, so that its keys keep probe rows out of the shuffle.
+
+    Held rows cross between Spark and Python once more, and so do their keys, which the driver puts together. That must
+    cost less than to move the probe rows that have no partner, as far as the conditions on the build side tell.
+    """
+    spec, costs, facts = sides.spec, planner.site.costs, planner.facts
+    if not spec.kind.drops_left or _filter_count(_filtered(sides, None)) == _filter_count(sides.probe):
+        return False
+    build, probe = _rows(planner, sides.build), _rows(planner, sides.probe)
+    spared = probe * (1 - kept_by_keys(sides.build, facts, costs)) * _shuffle_ns_per_row(sides.probe, costs)
+    held = build * _shuffle_ns_per_row(sides.build, costs) * costs.hold_per_shuffle
+    return build <= costs.gathered_keys and spared > held
+
+
+def _shuffle_ns_per_row(plan: LogicalPlan, costs: Costs) -> float:
+    return costs.shuffle_ns_per_row + costs.shuffle_ns_per_byte * estimated_row_bytes(plan, costs)
+
+
+def _filter_count(plan: LogicalPlan) -> int:
+    return sum(len(node.filters) for node in walk(plan) if isinstance(node, Scan))
+
+
+def _key_sets(planner: Planner, held: Pipeline, exprs: tuple[Expr, ...], spec: JoinSpec) -> Steps[list[KeySet | None]]:
+    """The values of these keys in held rows; of each None where explain does not run it."""
+    keys = tuple(NamedExpr(f"key#{number}", key) for number, key in enumerate(exprs))
+    batches = yield from planner.step(replace(held, purpose="Keys").then(ProjectOperator(keys)))
+    if batches is None:
+        return [None] * len(keys)
+    return [key_set(column, spec.costs) for column in one_batch(batches, ProjectOperator(keys).schema).columns]
 
 
 def _hot_keys(planner: Planner, sides: _Sides, partitions: int) -> Steps[HotKeys]:
@@ -248,9 +287,6 @@ def _probe_first(planner: Planner, sides: _Sides) -> Steps[tuple[Pipeline, _Side
     """The rows of the probe side, held, and the build side pruned by their keys."""
     spec = sides.spec
     held = planner.graph.hold((yield from planner.lower(sides.probe)))
-    keys = tuple(NamedExpr(f"key#{number}", key) for number, key in enumerate(spec.probe_keys))
-    batches = yield from planner.step(replace(held, purpose="Keys").then(ProjectOperator(keys)))
-    whole = None if batches is None else one_batch(batches, ProjectOperator(keys).schema)
-    sets = [None] * len(keys) if whole is None else [key_set(column, spec.costs) for column in whole.columns]
+    sets = yield from _key_sets(planner, held, spec.probe_keys, spec)
     build = _with_filters(sides.build, spec.build_keys, spec.null_safe, sets)
     return replace(held, purpose="Join"), replace(sides, build=build)
