@@ -102,6 +102,7 @@ LAYERS = {
         packages="numpy pyarrow",
     ),
     "runtime": layer("plan", "operators", "parquet.problems", "expr", "versions", packages="numpy pyarrow"),
+    "simulate": layer("plan", "operators", "parquet", "tables", "functions", "expr", packages="numpy pyarrow"),
     "report": layer(
         "front.expressions",
         "front.session.conf_table",

@@ -47,7 +47,7 @@ def test_missing_statistics_are_none(tmp_path):
 @pytest.fixture
 def settled(monkeypatch):
     """As if all files had been written a while ago."""
-    monkeypatch.setattr(footer_module, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(footer_module, "SETTLED_NS", -(10**18))
 
 
 @pytest.mark.usefixtures("settled")

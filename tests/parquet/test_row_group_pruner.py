@@ -6,14 +6,17 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, order_place
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
+from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import NAN_RANK, float_rank
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
-from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, best_place, initial_threshold, sure_rows
+from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, best_places, initial_threshold
 
 LONG = pa.int64()
 DOWN = SortKey(Column("c", LONG), descending=True, nulls_first=False)
@@ -23,14 +26,16 @@ def key(descending, nulls_first) -> SortKey:
     return SortKey(Column("c", LONG), descending, nulls_first)
 
 
-def bounds(low, high, null_count, rows=10) -> Bounds:
-    def one(value):
-        array = np.full(1, None, np.object_)
-        array[0] = value
-        return array
+def bounds(low, high, null_count, rows=10, dtype=LONG) -> Bounds:
+    low, high = (RankColumn.of([end], dtype) for end in (low, high))
+    return Bounds.stored(dtype, low, high, np.array([null_count]), np.array([rows]))
 
-    nulls, values = np.array([null_count != 0]), np.array([null_count != rows])
-    return Bounds(LONG, one(low), one(high), nulls, values, np.array([null_count]), np.array([True]))
+
+def best_place(found, sort_key):
+    best, is_null = best_places(found, sort_key)
+    if is_null[0]:
+        return order_place(None, sort_key)
+    return None if best[0] is None else order_place(best[0], sort_key)
 
 
 def candidate(high, number=0, must_read=False) -> Candidate:
@@ -78,12 +83,8 @@ def test_any_error_is_logged_counted_and_the_row_group_read(caplog):
     assert "row group 3 of file 2" in caplog.text
 
 
-def test_candidates_travel_by_pickle_and_sort_best_first():
-    queue = [candidate(None, 0), candidate(5, 1), candidate(9, 2), candidate(5, 0)]
-    queue = pickle.loads(pickle.dumps(queue))
-    queue.sort(key=Candidate.sort_key)
-    assert [c.row_group for c in queue] == [2, 0, 1, 0]
-    assert queue[-1].best is None
+def test_candidates_travel_by_pickle():
+    assert pickle.loads(pickle.dumps(candidate(5, 1))) == candidate(5, 1)
 
 
 @pytest.mark.parametrize(
@@ -100,13 +101,22 @@ def test_candidates_travel_by_pickle_and_sort_best_first():
 )
 def test_best_place(descending, nulls_first, null_count, expected):
     sort_key = key(descending, nulls_first)
-    assert best_place(bounds(5, 9, null_count), 0, sort_key) == order_place(expected, sort_key)
+    assert best_place(bounds(5, 9, null_count), sort_key) == order_place(expected, sort_key)
 
 
 def test_best_place_is_unknown_without_the_bound():
-    assert best_place(bounds(None, 9, 0), 0, key(False, False)) is None
-    assert best_place(bounds(5, None, 0), 0, key(True, False)) is None
-    assert best_place(bounds(None, None, 2), 0, key(True, True)) == (0,)
+    assert best_place(bounds(None, 9, 0), key(False, False)) is None
+    assert best_place(bounds(5, None, 0), key(True, False)) is None
+    assert best_place(bounds(None, None, 2), key(True, True)) == (0,)
+
+
+def sure_rows(low, high, null_count, rows, sort_key):
+    """(value, count): at least so many rows of a row group are no worse than the value (None is NULL)."""
+    edge = low if sort_key.descending else high
+    if null_count < 0:
+        return [(edge, rows)] if sort_key.nulls_first and edge is not None else []
+    nulls = [(None, null_count)] if sort_key.nulls_first and null_count else []
+    return [*nulls, *([(edge, rows - null_count)] if edge is not None and rows > null_count else [])]
 
 
 @pytest.mark.parametrize(
@@ -124,31 +134,59 @@ def test_best_place_is_unknown_without_the_bound():
         (None, None, 10, False, False, []),
     ],
 )
-def test_sure_rows(low, high, null_count, descending, nulls_first, expected):
-    assert list(sure_rows(bounds(low, high, null_count), 0, 10, key(descending, nulls_first))) == expected
+def test_rows_that_are_sure_set_the_threshold(low, high, null_count, descending, nulls_first, expected):
+    sort_key, found = key(descending, nulls_first), bounds(low, high, null_count)
+    assert sure_rows(low, high, null_count, 10, sort_key) == expected
+    for k in range(1, 12):
+        check_threshold(found, [(low, high, null_count, 10)], sort_key, k)
+
+
+def check_threshold(found, groups, sort_key, k):
+    """Against rows that are counted one value after the other."""
+    sure = [entry for group in groups for entry in sure_rows(*group, sort_key)]
+    total, lead, bounded = 0, None, False
+    for rank, count in sorted(sure, key=lambda entry: order_place(entry[0], sort_key)):
+        total += count
+        if total >= k:
+            lead, bounded = rank, True
+            break
+    threshold = initial_threshold(found, np.array([group[3] for group in groups], np.int64), (sort_key,), k)
+    assert (threshold.bounded, threshold.lead, threshold.position) == (bounded, lead, None)
+
+
+RANKS = {
+    LONG: st.one_of(st.integers(-5, 5), st.sampled_from([-(2**63), 2**63 - 1])),
+    pa.string(): st.binary(max_size=3),
+    pa.decimal128(30, 2): st.integers(-(10**25), 10**25),
+}
+
+
+@given(st.data(), st.sampled_from(list(RANKS)), st.booleans(), st.booleans(), st.integers(1, 60))
+def test_initial_threshold_of_many_row_groups(data, dtype, descending, nulls_first, k):
+    sort_key = SortKey(Column("c", dtype), descending, nulls_first)
+    groups = []
+    for _ in range(data.draw(st.integers(0, 6))):
+        ends = data.draw(st.tuples(*[st.one_of(st.none(), RANKS[dtype])] * 2))
+        if None not in ends:
+            ends = tuple(sorted(ends))
+        rows = data.draw(st.integers(1, 20))
+        groups.append((*ends, data.draw(st.integers(-1, rows)), rows))
+    low, high = (RankColumn.of([group[end] for group in groups], dtype) for end in (0, 1))
+    counts, rows = (np.array([group[place] for group in groups], np.int64) for place in (2, 3))
+    check_threshold(Bounds.stored(dtype, low, high, counts, rows), groups, sort_key, k)
 
 
 @pytest.mark.parametrize(("k", "lead"), [(1, 600), (1000, 600), (1001, 100), (1500, 100), (2000, 100)])
 def test_initial_threshold(k, lead):
-    threshold = initial_threshold([(100, 1000), (600, 1000)], (DOWN,), k)
-    assert threshold.bounded
-    assert threshold.lead == lead
-    assert threshold.position is None
-
-
-def test_initial_threshold_needs_k_sure_rows():
-    assert not initial_threshold([(100, 1000), (600, 1000)], (DOWN,), 2001).bounded
-    assert not initial_threshold([], (DOWN,), 1).bounded
-
-
-def test_initial_threshold_counts_nulls_where_they_sort():
-    first = key(False, True)
-    assert initial_threshold([(9, 5), (None, 3)], (first,), 3).lead is None
-    assert initial_threshold([(9, 5), (None, 3)], (first,), 4).lead == 9
+    low, high = RankColumn.of([100, 600], LONG), RankColumn.of([200, 900], LONG)
+    rows = np.full(2, 1000)
+    found = Bounds.stored(LONG, low, high, np.zeros(2, np.int64), rows)
+    assert initial_threshold(found, rows, (DOWN,), k).lead == lead
+    assert not initial_threshold(found, rows, (DOWN,), 2001).bounded
 
 
 def test_nan_may_hide_above_the_bounds():
     down = SortKey(Column("c", pa.float64()), descending=True, nulls_first=False)
-    hidden = bounds(float_rank(1.0), NAN_RANK, 0)
-    assert best_place(hidden, 0, down) == order_place(NAN_RANK, down)
-    assert list(sure_rows(hidden, 0, 10, down)) == [(float_rank(1.0), 10)]
+    hidden = bounds(float_rank(1.0), NAN_RANK, 0, dtype=pa.float64())
+    assert best_place(hidden, down) == order_place(NAN_RANK, down)
+    assert initial_threshold(hidden, np.array([10]), (down,), 10).lead == float_rank(1.0)

@@ -146,7 +146,7 @@ def test_partition_values_are_exact_and_missing_columns_null(tmp_path):
     assert statistics.column("q").null_counts[0] == 3
     assert not statistics.column("q").values[0]
     assert not statistics.column("missing").values[0]
-    before = files.known_statistics(files.files[0])
+    before = files.known_statistics(files.files)
     assert range_of(before.column("p")) == (b"x", b"x")
     assert range_of(before.column("c")) == (None, None)
 

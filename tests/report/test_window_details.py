@@ -11,7 +11,7 @@ import pytest
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
-from sundog.expr.ranks import ranks_of
+from sundog.expr.rank_columns import RankColumn
 from sundog.operators.context import TaskContext
 from sundog.operators.window.ranges.cuts import KeySample, SampleKeys, cut_ranges
 from sundog.operators.window.ranges.own_reads import RowGroupKeys, ranges_from_statistics
@@ -114,7 +114,7 @@ def test_no_rows_at_all() -> None:
 def test_ranges_that_read_their_own_row_groups() -> None:
     key = SortKey(Column("t", LONG), False, True)
     frame = summing(-5, 0)
-    lows, highs = (ranks_of(pa.array(values, LONG)) for values in ([0, 20, 40, 60], [19, 39, 59, 79]))
+    lows, highs = (RankColumn.of(values, LONG) for values in ([0, 20, 40, 60], [19, 39, 59, 79]))
     rows, nulls = np.full(4, 1000, np.int64), np.zeros(4, np.int64)
     reads = ranges_from_statistics(lows, highs, rows, nulls, key, [frame.frame], 2, 1.5, DRIVER)
     sample = KeySample.from_statistics(lows, highs, rows, nulls, key)
@@ -122,7 +122,7 @@ def test_ranges_that_read_their_own_row_groups() -> None:
     assert reads is not None
     assert sample is not None
     assert row_groups is not None
-    scans = RangeScans(reads, (), sample.extremes, row_groups)
+    scans = RangeScans(reads, np.arange(4), sample.extremes, row_groups)
     details = details_of_reads([frame], scans)
     assert [keys_of(mark) for mark in details.ranges] == [[None, "0", "39", None], ["35", "40", "79", None]]
     assert details.moved_by == "reading them straight from the files"

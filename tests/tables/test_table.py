@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, Literal
+from sundog.expr.rank_columns import RankColumn
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import scan_tasks
@@ -29,19 +31,18 @@ X = Column("x#1", pa.int64())
 
 
 class ManifestStatistics:
-    """Bounds that a manifest holds for a file: one slot."""
+    """Bounds that a manifest holds for files: a slot for each."""
 
-    def __init__(self, low: int, high: int) -> None:
-        self.rows = np.ones(1, np.int64)
-        self._bounds = (low, high)
+    def __init__(self, bounds: list[tuple[int, int]]) -> None:
+        self.rows = np.ones(len(bounds), np.int64)
+        self._bounds = bounds
 
     def __len__(self) -> int:
-        return 1
+        return len(self.rows)
 
     def column(self, name: str) -> Bounds:
-        low, high = (np.array([bound], np.object_) for bound in self._bounds)
-        yes = np.ones(1, np.bool_)
-        return Bounds(X.dtype, low, high, ~yes, yes, np.zeros(1, np.int64), yes)
+        low, high = (RankColumn.of(ends, X.dtype) for ends in zip(*self._bounds, strict=True))
+        return Bounds.stored(X.dtype, low, high, np.zeros(len(self), np.int64), self.rows)
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Manifest:
     label: str = "manifest"
     snapshot: str | None = "4711"
 
-    def known_statistics(self, file: DataFile) -> ManifestStatistics:
-        return ManifestStatistics(*self.bounds[file.path])
+    def known_statistics(self, files: Sequence[DataFile]) -> ManifestStatistics:
+        return ManifestStatistics([self.bounds[file.path] for file in files])
 
 
 def at_least(value: int) -> Expr:
@@ -85,7 +86,7 @@ def test_a_file_that_its_statistics_rule_out_is_not_opened(tmp_path: Path) -> No
     metrics = Metrics()
     access.count(metrics)
     assert metrics.as_dict()["files_pruned_statistics"] == 1
-    assert [run.file for run in access.split_runs()] == [1]
+    assert [access.files[run.file].path for run in access.split_runs()] == [listed.files[1].path]
 
 
 def with_ids(*ids: int | None) -> pa.Schema:
@@ -142,9 +143,9 @@ def test_the_snapshot_is_shown(tmp_path: Path) -> None:
 
 def test_a_parquet_folder_knows_its_partition_values_and_nothing_else() -> None:
     plain = ParquetFolder((DataFile("a", 1, 1),), (FileColumn("x#1", "x", pa.int64()),))
-    assert plain.known_statistics(plain.files[0]) is None
+    assert plain.known_statistics(plain.files) is None
     parted = ParquetFolder((DataFile("a", 1, 1, (7,)),), plain.file_columns, (PartitionColumn("p#2", 0, pa.int64()),))
-    known = parted.known_statistics(parted.files[0])
+    known = parted.known_statistics(parted.files)
     assert known is not None
     assert known.column("p#2").low[0] == known.column("p#2").high[0] == 7
     assert known.column("x#1").low[0] is None

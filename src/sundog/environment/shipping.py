@@ -23,7 +23,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 NEEDED = ("pyarrow", "numpy", "numba", "pandas")
-NOT_SENT = ("benchmarks", "cli.py", "commands", "demo")  # of this package: nothing else imports them
+NOT_SENT = ("benchmarks", "cli.py", "commands", "demo", "simulate")  # of this package: nothing else imports them
 
 _lock = threading.Lock()
 _problems: dict[str, str | None] = {}  # application id -> what is wrong, or None

@@ -8,6 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 def scheme_of(uri: str) -> str:
     """`file` for a plain path."""
+    if uri.startswith("/"):
+        return "file"
     head = uri.split("/", 1)[0]
     return urlsplit(uri).scheme.lower() if ":" in head else "file"
 
@@ -23,6 +25,8 @@ def authority_of(uri: str) -> str:
 
 def plain_path(uri: str) -> str:
     """The path as the file system itself wants it. A string without a scheme is a local path already."""
+    if uri.startswith("/"):
+        return uri
     scheme = scheme_of(uri)
     parts = urlsplit(uri)
     if scheme == "file":

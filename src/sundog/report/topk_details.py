@@ -7,20 +7,22 @@ at. What the search has to leave behind for it is a list of decisions, one appen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from sundog.expr.buffers import Indices
 from sundog.expr.dynamic_filters.threshold import Threshold
 from sundog.expr.printing import render_order
 from sundog.expr.ranks import Rank, array_of_ranks
 from sundog.operators.topk.topk_plan import TopKPlan
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.meta.bounds import expression_bounds
-from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.prune.pruning import Verdict
-from sundog.parquet.prune.row_group_pruner import Candidate, best_place
+from sundog.parquet.prune.row_group_pruner import Candidate
+from sundog.parquet.prune.row_group_queue import RowGroupQueue
 from sundog.plan.lower.topk import TopKNote
 from sundog.report.details import KeyAxis, RowGroupMark, RowGroupState, ThresholdStep, TopKDetails
 
@@ -46,12 +48,22 @@ def decisions_of(search: TopKSearch, in_tasks: bool) -> list[Decision]:
     """The history of a finished search. `in_tasks`: what was taken was handed to tasks, which judged again."""
     taken = RowGroupState.HANDED_OUT if in_tasks else RowGroupState.READ
     start = search.plan.initial
-    at_start = [Decision(place, RowGroupState.PRUNED_INITIAL_THRESHOLD, start) for place in search.ruled_out_at_start]
+    at_start = [
+        Decision(place, RowGroupState.PRUNED_INITIAL_THRESHOLD, start)
+        for place in _places(search.plan, search.ruled_out_at_start)
+    ]
     judged = [
         Decision(place, taken if was_taken else RowGroupState.PRUNED_DYNAMIC, threshold)
-        for place, was_taken, threshold in search.judged
+        for slots, was_taken, threshold in search.judged
+        for place in _places(search.plan, slots)
     ]
     return [*at_start, *judged]
+
+
+def _places(plan: TopKPlan, slots: Indices) -> list[tuple[int, int]]:
+    """(file, row group) of row groups."""
+    access = plan.access
+    return list(zip(access.statistics.file_of[slots].tolist(), access.row_groups(slots).tolist(), strict=True))
 
 
 def details_of_search(note: TopKNote) -> TopKDetails:
@@ -83,17 +95,16 @@ def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
 
 
 def _row_groups(plan: TopKPlan) -> list[_RowGroup]:
-    key = plan.spec.order[0]
-    found = []
-    for number, layout, verdicts in plan.access.opened():
-        statistics = FileStatistics(layout)
-        bounds = expression_bounds(key.expr, statistics)
-        for slot in range(len(statistics)):
-            best = best_place(bounds, slot, key)
-            candidate = Candidate(number, slot, int(statistics.rows[slot]), False, best, False)
-            is_skipped = bool(verdicts[slot] == Verdict.SKIP)
-            found.append(_RowGroup(candidate, bounds.low[slot], bounds.high[slot], is_skipped))
-    return sorted(found, key=lambda group: group.candidate.sort_key())
+    key, access = plan.spec.order[0], plan.access
+    bounds = expression_bounds(key.expr, access.statistics)
+    everything = replace(access, verdicts=np.full_like(access.verdicts, Verdict.SCAN))
+    queue = RowGroupQueue.of(everything, bounds, key, np.zeros(len(bounds), np.bool_))
+    return [
+        _RowGroup(
+            queue.candidate(slot), bounds.low[slot], bounds.high[slot], bool(access.verdicts[slot] == Verdict.SKIP)
+        )
+        for slot in queue.slots.tolist()
+    ]
 
 
 def _steps(

@@ -5,6 +5,7 @@ Paths, sizes and times are those of Spark's own listing, after its partition pru
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sundog.parquet.meta.statistics import PartitionStatistics
@@ -23,9 +24,9 @@ class ParquetFolder:
     label: str = "parquet"
     snapshot: None = None
 
-    def known_statistics(self, file: DataFile) -> PartitionStatistics | None:
+    def known_statistics(self, files: Sequence[DataFile]) -> PartitionStatistics | None:
         """Partition values are in the names of folders."""
-        return PartitionStatistics(self.partition_columns, self.file_columns, file) if self.partition_columns else None
+        return PartitionStatistics(self.partition_columns, self.file_columns, files) if self.partition_columns else None
 
 
 def in_reading_order(files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:

@@ -13,6 +13,7 @@ so in `DataFile.deletes`; nothing applies them yet, so a query that would read s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from sundog.parquet.meta.statistics import Statistics
@@ -56,6 +57,7 @@ class Table(Protocol):
         """How to open the files (`ReadSpec.filesystem`)."""
         ...
 
-    def known_statistics(self, file: DataFile) -> Statistics | None:
-        """Bounds of all columns of a file, known without opening it, as one slot; None if nothing is known."""
+    def known_statistics(self, files: Sequence[DataFile]) -> Statistics | None:
+        """Bounds of all columns that are known without opening a file, one slot for each of `files`; None if there are
+        none."""
         ...

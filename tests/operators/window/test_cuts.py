@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.calls import Bound, BoundKind
 from sundog.expr.ordering import SortKey
+from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import float_rank
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.order_key import INT64_MAX, INT64_MIN, RangeKey, add_months, reach_overflows
@@ -101,7 +102,8 @@ class TestSample:
     def test_statistics_stand_in_for_a_sample(self):
         rows = np.full(10, 100, np.int64)
         lows = list(range(0, 1000, 100))
-        sample = KeySample.from_statistics(lows, [low + 99 for low in lows], rows, np.zeros(10, np.int64), LONG)
+        ends = (RankColumn.of(ranks, pa.int64()) for ranks in (lows, [low + 99 for low in lows]))
+        sample = KeySample.from_statistics(*ends, rows, np.zeros(10, np.int64), LONG)
         assert sample.weights.sum() == 1000
         cuts = cut_ranges(sample, (LONG,), (), 4).cuts
         assert [round(cut, -1) for cut in cuts] == pytest.approx([250, 500, 750], abs=20)

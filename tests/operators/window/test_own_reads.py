@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.buffers import is_narrow, validity_of
 from sundog.expr.ordering import SortKey
+from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import ranks_of
 from sundog.metrics import Metrics
 from sundog.operators.window.ranges.carry import carries_of, read_summaries
@@ -36,13 +37,13 @@ from tests.operators.window.driving import run
 from tests.operators.window.test_halo import check_equal
 
 
-def statistics(groups, *, loosened=0):
+def statistics(groups, dtype, *, loosened=0):
     """Bounds, rows and NULLs of the key in each row group; bounds may be wider than the data."""
     extremes = [extremes_of(group.column("k0").combine_chunks()) for group in groups]
     lows = [None if e.low is None else e.low - loosened for e in extremes]
     highs = [None if e.high is None else e.high + loosened for e in extremes]
     rows, nulls = (np.array([getattr(e, name) for e in extremes], np.int64) for name in ("rows", "nulls"))
-    return lows, highs, rows, nulls
+    return RankColumn.of(lows, dtype), RankColumn.of(highs, dtype), rows, nulls
 
 
 def read_and_compute(steps, groups, plan):
@@ -83,7 +84,7 @@ def test_reading_ranges_equals_one_range(data, dtype, descending, nulls_first, r
     steps = WindowSteps(table.schema, tuple(picked), (), order, DRIVER)
     loosened = 3 if pa.types.is_temporal(dtype) else 0
     plan = ranges_from_statistics(
-        *statistics(groups, loosened=loosened),
+        *statistics(groups, dtype, loosened=loosened),
         order[0],
         steps.need.reach,
         ranges,
@@ -108,6 +109,10 @@ def nearly_sorted(table, order, disorder, random):
     return table.take(pa.array(np.argsort(places, kind="stable"))).combine_chunks()
 
 
+def longs(ranks):
+    return RankColumn.of(ranks, pa.int64())
+
+
 class TestCost:
     key = SortKey(column("k0", pa.int64()))
     frames = (range_frame(-10, 0),)
@@ -116,7 +121,7 @@ class TestCost:
         count = len(lows)
         counts = np.full(count, rows, np.int64), np.full(count, nulls, np.int64)
         return ranges_from_statistics(
-            list(lows), list(highs), *counts, self.key, self.frames, ranges, max_amplification, DRIVER
+            longs(lows), longs(highs), *counts, self.key, self.frames, ranges, max_amplification, DRIVER
         )
 
     def test_sorted_files_are_read_once_but_for_the_halo(self):
@@ -154,9 +159,9 @@ class TestCost:
         lows, highs = [0, 100, 200, 300], [99, 199, 299, 399]
         rows, nulls = np.full(4, 1000, np.int64), np.full(4, -1, np.int64)
         plan = ranges_from_statistics(
-            lows, highs, rows, nulls, self.key, self.frames, 2, max_amplification=9.0, costs=DRIVER
+            longs(lows), longs(highs), rows, nulls, self.key, self.frames, 2, max_amplification=9.0, costs=DRIVER
         )
-        assert plan.reads[0].row_groups == (0, 1, 2, 3)
+        assert plan.reads[0].row_groups.tolist() == [0, 1, 2, 3]
         assert plan.reads[0].takes_nulls
 
     def test_missing_bounds_mean_no_plan(self):
@@ -165,7 +170,7 @@ class TestCost:
     def test_row_groups_of_nulls_go_to_the_range_of_nulls(self):
         lows, highs = [*range(0, 1000, 100), None], [*range(99, 1099, 100), None]
         rows, nulls = np.full(11, 1000, np.int64), np.array([0] * 10 + [1000], np.int64)
-        plan = ranges_from_statistics(lows, highs, rows, nulls, self.key, self.frames, 2, 1.5, DRIVER)
+        plan = ranges_from_statistics(longs(lows), longs(highs), rows, nulls, self.key, self.frames, 2, 1.5, DRIVER)
         assert 10 in plan.reads[0].row_groups
         assert 10 not in plan.reads[1].row_groups
 
@@ -185,7 +190,7 @@ def test_validity_is_what_decides_on_nulls():
     )
     groups = [table.slice(0, 2), table.slice(2, 2)]
     plan = ranges_from_statistics(
-        *statistics(groups), order[0], steps.need.reach, 2, max_amplification=9.0, costs=DRIVER
+        *statistics(groups, pa.int64()), order[0], steps.need.reach, 2, max_amplification=9.0, costs=DRIVER
     )
     result = read_and_compute(steps, groups, plan)
     assert result.column("r").to_pylist() == [2, 2, 1, 1]

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.expr.buffers import Bools
+from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import Rank
 
 
@@ -51,23 +53,31 @@ class KeySet:
             return min(1.0, self.count / (self.high - self.low + 1))
         return 1.0
 
-    def reaches(self, low: Any, high: Any) -> bool:
-        """Whether a key may lie in low..high; None is an unknown bound."""
+    def reached_by(self, lows: RankColumn, highs: RankColumn) -> Bools:
+        """Where a key may lie in low..high; an unknown bound is an open end."""
         if self.count == 0:
-            return False
+            return np.zeros(len(lows), np.bool_)
         if self.low is None or self.high is None:
-            return True
+            return np.ones(len(lows), np.bool_)
+        reached = ~(highs.below(self.low) | (lows.at_least(self.high) & ~lows.equal_to(self.high)))
+        if self.sorted_keys is not None:
+            keys = self.sorted_keys
+            first = lows.places_in(keys, before_equal=True, unknown=0)
+            behind = highs.places_in(keys, before_equal=False, unknown=len(keys))
+            return reached & (behind > first)
+        if self.bits is not None:
+            for slot in np.flatnonzero(reached).tolist():
+                reached[slot] = self._has_bit(lows[slot], highs[slot])
+        return reached
+
+    def _has_bit(self, low: Any, high: Any) -> bool:
+        """Whether a bit is set from `low`, or the first, to `high`, or the last."""
+        assert self.bits is not None, "bits are looked at"
+        assert isinstance(self.low, int), "bits are of integers"
+        assert isinstance(self.high, int), "bits are of integers"
         low = self.low if low is None or low < self.low else low
         high = self.high if high is None or high > self.high else high
-        if low > high:
-            return False
-        if self.sorted_keys is not None:
-            at = int(np.searchsorted(self.sorted_keys, low))
-            return at < len(self.sorted_keys) and int(self.sorted_keys[at]) <= high
-        if self.bits is not None:
-            first, last = (low - self.low) >> 3, (high - self.low) >> 3
-            return _any_bit(self.bits[first : last + 1])
-        return True
+        return _any_bit(self.bits[(low - self.low) >> 3 : ((high - self.low) >> 3) + 1])
 
 
 def _any_bit(bits: npt.NDArray[np.uint8]) -> bool:

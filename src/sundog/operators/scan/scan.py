@@ -206,9 +206,8 @@ def limit_scan(plan: ParquetAccessPlan, limit: int, costs: ScanCosts) -> ScanTas
     other rows. Put a `LimitOperator` above it: when that has enough rows it stops asking, and what follows is never
     read.
     """
-    runs = plan.split_runs(force_per_row_group=True)
     batch_rows = min(max(limit, _SMALLEST_BATCH), costs.scan_run_rows)
-    return ScanTask(plan.reading, plan.slices(runs), plan.columns, plan.predicate, batch_rows, costs=costs)
+    return ScanTask(plan.reading, plan.slices(plan.left), plan.columns, plan.predicate, batch_rows, costs=costs)
 
 
 def open_slice(

@@ -88,10 +88,9 @@ def fetched_bytes(plan: TopKPlan, winners: pa.RecordBatch) -> int:
     """Uncompressed bytes of the missing columns in the row groups of the winners: no fetch decodes more."""
     if not plan.late_columns or winners.num_rows == 0:
         return 0
-    return sum(
-        plan.access.layout(file).column_bytes(plan.late_columns, wanted.row_group)[1]
-        for file, wanted in _by_row_group(winners)
-    )
+    starts = plan.access.statistics.footers.starts
+    slots = np.array([starts[file] + wanted.row_group for file, wanted in _by_row_group(winners)], np.int64)
+    return plan.access.column_bytes(plan.late_columns, slots)
 
 
 def assemble(plan: TopKPlan, winners: pa.RecordBatch, fetched: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -127,8 +126,8 @@ def _by_row_group(winners: pa.RecordBatch) -> Iterator[tuple[int, RowGroupRows]]
 
 def _column_shares(plan: TopKPlan, names: Sequence[str], file: int, count: int) -> list[tuple[str, ...]]:
     """The columns in `count` shares of about equal bytes, judged by a row group of the given file."""
-    layout = plan.access.layout(file)
-    sizes = {name: layout.column_bytes([name], 0)[1] for name in names}
+    first = plan.access.statistics.footers.starts[file : file + 1]
+    sizes = {name: plan.access.column_bytes([name], first) for name in names}
     shares: list[list[str]] = [[] for _ in range(min(count, len(names)))]
     weights = [0] * len(shares)
     for name in sorted(names, key=lambda name: -sizes[name]):

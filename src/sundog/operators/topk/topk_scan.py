@@ -25,11 +25,12 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold
@@ -62,13 +63,12 @@ class TopKSearch:
         self._touched: set[int] = set()
         self.filter.tighten(plan.initial)
         self._pruner = RowGroupPruner(self.filter, self.metrics)
-        prunes = plan.spec.switches.initial_threshold
-        ruled_out = [prunes and self._pruner.should_skip(candidate) for candidate in plan.candidates]
-        self.ruled_out_at_start = [c.position for c, out in zip(plan.candidates, ruled_out, strict=True) if out]
-        # Place, taken or skipped, and by which threshold
-        self.judged: list[tuple[tuple[int, int], bool, Threshold]] = []
-        self.metrics.add("row_groups_pruned_initial_threshold", sum(ruled_out))
-        self._queue = deque(c for c, out in zip(plan.candidates, ruled_out, strict=True) if not out)
+        self._queue, self.ruled_out_at_start = plan.queue, np.zeros(0, np.int64)
+        if plan.spec.switches.initial_threshold:
+            self._queue, self.ruled_out_at_start = plan.queue.without(self._pruner.should_skip)
+        # Row groups by their slots, taken or skipped, and by which threshold
+        self.judged: list[tuple[npt.NDArray[np.int64], bool, Threshold]] = []
+        self.metrics.add("row_groups_pruned_initial_threshold", len(self.ruled_out_at_start))
 
     @property
     def waiting(self) -> int:
@@ -113,8 +113,9 @@ class TopKSearch:
 
     def _threshold_prunes_nothing(self) -> bool:
         """Whether there is one after a first round, and it would not even spare the worst row group of the queue."""
-        there = self._round_size > 1 and self.filter.generation > 0
-        return there and bool(self._queue) and not self._pruner.should_skip(self._queue[-1])
+        if self._round_size == 1 or not self.filter.generation or not len(self._queue):
+            return False
+        return not self._pruner.should_skip(self._queue.candidate(int(self._queue.slots[-1])))
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in candidate rows, of a thread's row group or of a finished task."""
@@ -130,18 +131,21 @@ class TopKSearch:
         """Add what the search itself has counted, once it is over."""
         metrics.merge(self.metrics)
         metrics.add("threshold_updates", self.filter.generation)
-        planned = {candidate.file for candidate in self.plan.candidates}
-        metrics.add("files_pruned_dynamic_filter", len(planned - self._touched))
+        planned = np.unique(self.plan.access.statistics.file_of[self.plan.queue.slots])
+        metrics.add("files_pruned_dynamic_filter", len(planned) - len(self._touched))
 
     def _next(self) -> Candidate | None:
         with self._lock:
-            while self._queue:
-                candidate = self._queue.popleft()
-                skipped = self.plan.spec.switches.row_groups and self._pruner.should_skip(candidate)
-                self.judged.append((candidate.position, not skipped, self.filter.snapshot()))
-                if skipped:
-                    self.metrics.add("row_groups_pruned_dynamic_filter")
+            while len(self._queue):
+                slot = int(self._queue.slots[0])
+                candidate = self._queue.candidate(slot)
+                if self.plan.spec.switches.row_groups and self._pruner.should_skip(candidate):
+                    self._queue, skipped = self._queue.without(lambda _: True)  # none behind it can win either
+                    self.judged.append((skipped, False, self.filter.snapshot()))
+                    self.metrics.add("row_groups_pruned_dynamic_filter", len(skipped))
                     continue
+                self._queue = self._queue.taken(1)
+                self.judged.append((np.array([slot]), True, self.filter.snapshot()))
                 self._touched.add(candidate.file)
                 return candidate
             return None

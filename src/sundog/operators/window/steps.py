@@ -76,7 +76,7 @@ class WindowSteps:
 
     def keep(self, ranges: RangeReads, cut_by: str) -> KeepRange:
         """Instead of `repartition`, where each range reads its own rows (`ranges_from_statistics`)."""
-        return KeepRange(self.input_schema, ranges, cut_by)
+        return KeepRange(self.input_schema, ranges.keys_only, cut_by)
 
     def sort(self, move: RangeRepartition | KeepRange | None) -> SortRange:
         return SortRange(self._moved_schema(move), self.partition_by, self.order_by)

@@ -17,7 +17,6 @@ Every other expression has unknown bounds, and is safe only if it can never rais
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -40,8 +39,9 @@ from sundog.expr.nodes import (
     NormalizeFloat,
 )
 from sundog.expr.raising import can_raise
-from sundog.expr.ranks import Rank, array_of_ranks, ranks_of, ranks_of_values
-from sundog.parquet.meta.statistics import Bounds, Ranks, Statistics
+from sundog.expr.rank_columns import RankColumn
+from sundog.expr.ranks import ranks_of_values
+from sundog.parquet.meta.statistics import Bounds, Statistics
 from sundog.tree import height, map_children
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 
@@ -123,20 +123,15 @@ def _carry_over(expr: Expr, argument: Expr, falling: bool, bounds: Bounds) -> Bo
     """Evaluate the expression at the bounds of its argument."""
     ends = (bounds.high, bounds.low) if falling else (bounds.low, bounds.high)
     low, high = (_evaluate_at(expr, argument, end) for end in ends)
-    lost = [one is None and other is not None for one, other in zip((*low, *high), (*ends[0], *ends[1]), strict=True)]
-    if _is_total(expr, argument) and not any(lost):
+    lost = (ends[0].known & ~low.known) | (ends[1].known & ~high.known)
+    if _is_total(expr, argument) and not lost.any():
         return replace(bounds, dtype=expr.dtype, low=low, high=high)
     # It might overflow: to an error, to NULL or round the corner. It did not if both ends came out, and in order.
-    in_order = np.array(
-        [one is not None and other is not None and one <= other for one, other in zip(low, high, strict=True)], np.bool_
-    )
-    known = in_order | ~bounds.values
-    low[~known] = None
-    high[~known] = None
+    known = low.less_equal(high) | ~bounds.values
     return Bounds(
         dtype=expr.dtype,
-        low=low,
-        high=high,
+        low=low.only(known),
+        high=high.only(known),
         nulls=bounds.nulls | ~known,
         values=bounds.values,
         null_counts=np.where(known, bounds.null_counts, -1),
@@ -153,21 +148,18 @@ def _is_total(expr: Expr, argument: Expr) -> bool:
     return isinstance(expr, DatePart) or pa.types.is_floating(expr.dtype)
 
 
-def _evaluate_at(expr: Expr, argument: Expr, bounds: Ranks) -> Ranks:
-    """The expression's ranks at the given ranks of its argument; None where there is none or evaluating raises."""
+def _evaluate_at(expr: Expr, argument: Expr, bounds: RankColumn) -> RankColumn:
+    """The expression's ranks at the given ranks of its argument; unknown where there is none or evaluating raises."""
     probe = map_children(expr, lambda child: Column(_INPUT, argument.dtype) if child is argument else child)
+    return RankColumn.of_array(_values_at(probe, bounds.to_array(argument.dtype), expr.dtype))
+
+
+def _values_at(probe: Expr, inputs: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """NULL where evaluating raises, which is found by halves: few bounds do, of however many."""
     try:
-        return _ranks_at(probe, argument.dtype, list(bounds))
-    except SparkQueryError:  # at one of the bounds: find out at which
-        result = np.full(len(bounds), None, np.object_)
-        for slot, bound in enumerate(bounds):
-            with suppress(SparkQueryError):
-                result[slot] = _ranks_at(probe, argument.dtype, [bound])[0]
-        return result
-
-
-def _ranks_at(probe: Expr, dtype: pa.DataType, bounds: list[Rank | None]) -> Ranks:
-    batch = pa.record_batch([array_of_ranks(bounds, dtype)], names=[_INPUT])
-    result = np.full(len(bounds), None, np.object_)
-    result[:] = ranks_of(evaluate(probe, batch))
-    return result
+        return evaluate(probe, pa.record_batch([inputs], names=[_INPUT]))
+    except SparkQueryError:
+        if len(inputs) == 1:
+            return pa.nulls(1, dtype)
+    half = len(inputs) // 2
+    return pa.concat_arrays([_values_at(probe, part, dtype) for part in (inputs.slice(0, half), inputs.slice(half))])

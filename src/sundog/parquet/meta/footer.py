@@ -40,7 +40,7 @@ from sundog.parquet.store_settings import Settings
 Stamp = tuple[int, ...]
 CACHE_BYTES = 256 << 20
 _TAIL_READ = 64 << 10  # most footers are in the first read
-_SETTLED_NS = 1_000_000_000  # after so long, whoever writes the file again gives it another time stamp
+SETTLED_NS = 1_000_000_000  # after so long, whoever writes the file again gives it another time stamp
 _FOOTER_THREADS = 8
 # Measured on footers of 16 x 60 and 105 x 20 column chunks: 6 to 7 bytes for each byte of the footer, with our own
 # tables and the statistics of all columns. The rest is for what other modules derive from it.
@@ -230,7 +230,7 @@ def read_footer(file: DataFile, settings: Settings) -> Footer:
         footer = parsed(source, file.path, stamp)
     if stamp_of(file) != stamp:
         raise FileProblem(ProblemKind.CHANGED, file.path)
-    if is_local(file.path) and read_at - max(stamp[1:3]) >= _SETTLED_NS:
+    if is_local(file.path) and read_at - max(stamp[1:3]) >= SETTLED_NS:
         FOOTERS.put(footer)
     return footer
 
@@ -283,7 +283,7 @@ def read_footers(
         try:
             return read_footer(file, reading.filesystem)
         except FileProblem as problem:
-            if _is_ignored(problem, reading):
+            if is_ignored(problem, reading):
                 return None
             raise
 
@@ -310,5 +310,5 @@ def _all_cached(files: Sequence[DataFile]) -> tuple[Footer, ...] | None:
     return tuple(found)
 
 
-def _is_ignored(problem: FileProblem, reading: ReadSpec) -> bool:
+def is_ignored(problem: FileProblem, reading: ReadSpec) -> bool:
     return problem.kind is ProblemKind.MISSING and reading.options.ignore_missing_files

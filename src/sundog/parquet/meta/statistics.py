@@ -7,7 +7,7 @@ the *query's* column, and nothing more:
 |---|---|
 | no statistics, or only one of min and max; INT96 | both unknown |
 | integers, date, timestamp, boolean, decimal | low = min, high = max, brought to the query's unit and scale |
-| string, binary | low = min, high = max. A truncated min is low enough; a writer that truncates max raises it. |
+| string, binary | low = min, high = max, both cut to 64 bytes: a low one is lower then, a high one is raised |
 | decimal in bytes by parquet-mr before 1.10, or by a nameless writer | both unknown: they compared bytes as signed |
 | float, double: min, max, or both NaN | that one unknown (max: NaN is possible) |
 | float, double by parquet-mr 1.10 to 1.17 | low = min, high = max: these writers put a NaN into max if there is any |
@@ -24,7 +24,7 @@ Bounds need not be attained: nothing here relies on a bound being a value of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -32,14 +32,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.expr.buffers import Bools
+from sundog.expr.buffers import Bools, Indices
+from sundog.expr.rank_columns import RankColumn, text_bounds
 from sundog.expr.ranks import NAN_RANK, Rank, float_rank, ranks_of_values
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn
+from sundog.types import is_text
 
-Ranks = npt.NDArray[np.object_]
 _MICROS_PER_DAY = 86_400_000_000
 _SORTS_DECIMAL_BYTES_WRONG = re.compile(r"$|parquet-mr version 1\.\d(\D|$)")
 _NAN_IS_IN_MAX = re.compile(r"parquet-mr version 1\.1[0-7]\.")
@@ -47,15 +48,15 @@ _NAN_IS_IN_MAX = re.compile(r"parquet-mr version 1\.1[0-7]\.")
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of an expression's values in each row group. A slot that is not known holds None. Never changed.
+    """What is known of an expression's values in each row group. Never changed.
 
     `nulls` and `values` say whether there may be NULLs and non-NULLs at all; `null_counts` is -1 where unknown. `safe`
     is False where evaluating the expression might raise an error that pruning must not hide.
     """
 
     dtype: pa.DataType
-    low: Ranks
-    high: Ranks
+    low: RankColumn
+    high: RankColumn
     nulls: Bools
     values: Bools
     null_counts: npt.NDArray[np.int64]
@@ -64,20 +65,44 @@ class Bounds:
     def __len__(self) -> int:
         return len(self.low)
 
+    def take(self, slots: Indices) -> Bounds:
+        return Bounds(
+            self.dtype,
+            self.low.take(slots),
+            self.high.take(slots),
+            self.nulls[slots],
+            self.values[slots],
+            self.null_counts[slots],
+            self.safe[slots],
+        )
+
     @classmethod
     def unknown(cls, dtype: pa.DataType, slots: int, safe: bool) -> Bounds:
-        nothing = np.full(slots, None, np.object_)
+        nothing = RankColumn.filled(None, slots, dtype)
         yes = np.ones(slots, np.bool_)
         return cls(dtype, nothing, nothing, yes, yes, np.full(slots, -1, np.int64), np.full(slots, safe, np.bool_))
 
     @classmethod
     def constant(cls, dtype: pa.DataType, rank: Rank | None, rows: npt.NDArray[np.int64]) -> Bounds:
-        slots = len(rows)
-        filled = np.full(slots, None, np.object_)
-        filled[:] = rank
-        is_null = np.full(slots, rank is None, np.bool_)
-        yes = np.ones(slots, np.bool_)
-        return cls(dtype, filled, filled, is_null, ~is_null, np.where(is_null, rows, 0), yes)
+        return cls.constants(dtype, RankColumn.filled(rank, len(rows), dtype), rows)
+
+    @classmethod
+    def constants(cls, dtype: pa.DataType, ranks: RankColumn, rows: npt.NDArray[np.int64]) -> Bounds:
+        """Of a column that has one value, or NULL, in each slot."""
+        yes = np.ones(len(rows), np.bool_)
+        return cls(dtype, ranks, ranks, ~ranks.known, ranks.known, np.where(ranks.known, 0, rows), yes)
+
+    @classmethod
+    def stored(
+        cls,
+        dtype: pa.DataType,
+        low: RankColumn,
+        high: RankColumn,
+        null_counts: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
+    ) -> Bounds:
+        """Of a column of a file, by its statistics."""
+        return cls(dtype, low, high, null_counts != 0, null_counts != rows, null_counts, np.ones(len(rows), np.bool_))
 
 
 class Statistics(Protocol):
@@ -91,25 +116,34 @@ class Statistics(Protocol):
 
 
 class PartitionStatistics:
-    """What a file's partition values say before its footer is read: one slot, of an unknown number of rows."""
+    """What partition values say of files before their footers are read: a slot for each, of an unknown number of
+    rows."""
 
     def __init__(
-        self, partition_columns: Sequence[PartitionColumn], file_columns: Sequence[FileColumn], file: DataFile
+        self,
+        partition_columns: Sequence[PartitionColumn],
+        file_columns: Sequence[FileColumn],
+        files: Sequence[DataFile],
     ) -> None:
-        self.rows = np.ones(1, np.int64)
-        self._partitions = {
-            column.name: (column.dtype, file.partition_values[column.index]) for column in partition_columns
-        }
+        self.rows = np.ones(len(files), np.int64)
+        self._files = files
+        self._partitions = {column.name: column for column in partition_columns}
         self._types = {column.name: column.dtype for column in file_columns}
 
     def __len__(self) -> int:
-        return 1
+        return len(self.rows)
 
     def column(self, name: str) -> Bounds:
         if name not in self._partitions:
-            return Bounds.unknown(self._types[name], 1, safe=True)
-        dtype, value = self._partitions[name]
-        return Bounds.constant(dtype, ranks_of_values([value], dtype)[0], self.rows)
+            return Bounds.unknown(self._types[name], len(self), safe=True)
+        column = self._partitions[name]
+        return Bounds.constants(column.dtype, partition_ranks(self._files, column), self.rows)
+
+
+def partition_ranks(files: Sequence[DataFile], column: PartitionColumn) -> RankColumn:
+    """The values of a partition column, one slot per file."""
+    values = [file.partition_values[column.index] for file in files]
+    return RankColumn.of(ranks_of_values(values, column.dtype), column.dtype)
 
 
 class FileStatistics:
@@ -143,44 +177,41 @@ def _bounds_once(source: ColumnSource, footer: Footer) -> Bounds:
     key = (Bounds, replace(source, name=""))
     known: Bounds | None = footer.derived.get(key)
     if known is None:
-        known = footer.derived[key] = _column_bounds(source, footer, footer.row_counts)
+        known = footer.derived[key] = column_bounds(source, footer)
     return known
 
 
-def _column_bounds(source: ColumnSource, footer: Footer, rows: npt.NDArray[np.int64]) -> Bounds:
+def column_bounds(source: ColumnSource, footer: Footer) -> Bounds:
+    """What the statistics of a column that the file holds say of the query's column."""
     raw = footer.raw_statistics(source.leaf)
-    low = _objects(_rank(value, source) for value in raw.lows)
-    high = _objects(_rank(value, source) for value in raw.highs)
+    low, high = _ranks(raw.lows, raw.highs, source)
     physical_type = footer.leaf(source.leaf).physical_type
     if physical_type in ("FLOAT", "DOUBLE"):
         low, high = _with_nan(low, high, footer.created_by)
     is_bytes_decimal = source.reading is Reading.DECIMAL and "BYTE_ARRAY" in physical_type
     if is_bytes_decimal and _SORTS_DECIMAL_BYTES_WRONG.match(footer.created_by):
-        low[:] = high[:] = None
+        low = high = RankColumn.filled(None, len(low), source.dtype)
     if source.earliest is not None:
-        early = np.array([bound is None or bound < source.earliest for bound in low], np.bool_)
-        low[early] = None
-        high[early] = None
+        late = low.at_least(source.earliest)
+        low, high = low.only(late), high.only(late)
     null_counts = np.array([-1 if count is None else count for count in raw.null_counts], np.int64)
-    nulls, values = null_counts != 0, null_counts != rows
-    return Bounds(source.dtype, low, high, nulls, values, null_counts, np.ones(len(rows), np.bool_))
+    return Bounds.stored(source.dtype, low, high, null_counts, footer.row_counts)
 
 
-def _objects(values: Iterable[Any]) -> Ranks:
-    items = list(values)
-    result = np.full(len(items), None, np.object_)
-    result[:] = items
-    return result
-
-
-def _with_nan(low: Ranks, high: Ranks, created_by: str) -> tuple[Ranks, Ranks]:
-    nan_in_low = low == NAN_RANK
-    low[nan_in_low] = None
-    if _NAN_IS_IN_MAX.match(created_by):
-        high[nan_in_low] = NAN_RANK
-    else:
-        high[:] = NAN_RANK
+def _ranks(lows: Sequence[Any], highs: Sequence[Any], source: ColumnSource) -> tuple[RankColumn, RankColumn]:
+    if is_text(source.dtype):
+        return text_bounds(lows, highs)
+    low, high = (RankColumn.of([_rank(raw, source) for raw in ends], source.dtype) for ends in (lows, highs))
     return low, high
+
+
+def _with_nan(low: RankColumn, high: RankColumn, created_by: str) -> tuple[RankColumn, RankColumn]:
+    nan_in_low = low.at_least(NAN_RANK)
+    low = low.only(~nan_in_low)
+    assert high.words is not None, "floats have words"
+    if not _NAN_IS_IN_MAX.match(created_by):
+        return low, RankColumn.all_known(np.full(len(low), NAN_RANK, np.int64))
+    return low, RankColumn(np.where(nan_in_low, NAN_RANK, high.words), high.known | nan_in_low)
 
 
 def _rank(raw: Any, source: ColumnSource) -> Rank | None:
@@ -197,8 +228,6 @@ def _rank(raw: Any, source: ColumnSource) -> Rank | None:
             return int(raw) * _MICROS_PER_DAY
         case Reading.UNSIGNED:
             return int(raw) % (1 << source.stored_bits)
-    if isinstance(raw, bytes):
-        return raw
     if pa.types.is_floating(source.dtype):
         return float_rank(float(raw))
     return int(raw)

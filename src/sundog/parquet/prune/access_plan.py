@@ -10,25 +10,28 @@ and look before each row group, so each is a run of its own: `split_runs(force_p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from sundog.expr.buffers import Bools
+from sundog.expr.buffers import Bools, Indices
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
 from sundog.metrics import Metrics
 from sundog.parquet.meta.file_layout import FileLayout
-from sundog.parquet.meta.footer import Footer, read_footers
-from sundog.parquet.meta.statistics import FileStatistics, Statistics
+from sundog.parquet.meta.footer import read_footer
+from sundog.parquet.meta.statistics import Statistics
+from sundog.parquet.meta.table_footers import TABLES, ColumnFacts
+from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts
+from sundog.parquet.prune.table_statistics import GetFooters, TableStatistics
 from sundog.parquet.reading import DataFile, ReadSpec
 from sundog.support import Code, Declined
 from sundog.tables.table import Table
 
-_SAMPLED_ROW_GROUPS = 64
 _ROW_GROUP_OVERHEAD = 4096  # bytes that a row group seems to weigh beside its own: opening and decoding set-up
 
 
@@ -59,105 +62,113 @@ class FilterPruning:
     row_groups: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ParquetAccessPlan:
-    """`layouts[i]` and `verdicts[i]` belong to `files[i]`; None for a file that is not opened at all."""
+    """What is left to read of `files`: those that may hold rows, as far as is known without opening them.
+
+    `verdicts` has a slot for each row group, file after file, as the statistics have. Everything below works on slots
+    as arrays; objects are made for what a task reads.
+    """
 
     files: tuple[DataFile, ...]
     reading: ReadSpec
     columns: tuple[str, ...]
     predicate: Expr | None
-    layouts: tuple[FileLayout | None, ...]
-    verdicts: tuple[Verdicts, ...]
+    statistics: TableStatistics
+    verdicts: Verdicts
+    files_total: int
     files_ruled_out: int  # by their partition values
     filters: tuple[KeyFilter, ...] = ()
     pruned_by_filters: FilterPruning = FilterPruning()
 
-    def opened(self) -> Iterator[tuple[int, FileLayout, Verdicts]]:
-        """The files that have a footer, with their numbers."""
-        for number, (layout, verdicts) in enumerate(zip(self.layouts, self.verdicts, strict=True)):
-            if layout is not None:
-                yield number, layout, verdicts
+    @cached_property
+    def left(self) -> Indices:
+        """Slots of the row groups that are left to read, in file order."""
+        return np.flatnonzero(self.verdicts != Verdict.SKIP)
 
     def refusable_file(self) -> str | None:
         """A file with values of which only decoding can tell whether sundog reads them; None if there is none."""
-        for _, layout, verdicts in self.opened():
-            if not all(verdict is Verdict.SKIP for verdict in verdicts) and any(
-                source.may_be_refused for source in layout.stored(self.columns_read())
-            ):
-                return layout.file.path
+        read = np.unique(self.statistics.file_of[self.left])
+        for name in self.columns_read():
+            facts = self._facts(name)
+            if facts is not None and any(source.may_be_refused for source in facts.sources):
+                refusable = np.array([source.may_be_refused and source.leaf >= 0 for source in facts.sources], np.bool_)
+                found = read[refusable[facts.source_of[read]]]
+                if len(found):
+                    return self.files[int(found[0])].path
         return None
 
     def split_runs(self, force_per_row_group: bool = False) -> list[RowGroupRun]:
         """What is left to read, in file order."""
-        runs: list[RowGroupRun] = []
-        for number, _, verdicts in self.opened():
-            groups = np.flatnonzero(verdicts != Verdict.SKIP)
-            left = verdicts[groups]
-            if force_per_row_group:
-                starts = np.arange(1, len(groups))
-            else:
-                starts = np.flatnonzero((np.diff(groups) != 1) | (np.diff(left) != 0)) + 1
-            bounds = [0, *starts.tolist(), len(groups)] if len(groups) else []
-            for first, last in pairwise(bounds):
-                runs.append(RowGroupRun(number, tuple(groups[first:last].tolist()), Verdict(int(left[first]))))
-        return runs
+        left = self.left
+        files, groups, verdicts = self.statistics.file_of[left], self.row_groups(left), self.verdicts[left]
+        if force_per_row_group:
+            starts = np.arange(1, len(left))
+        else:
+            starts = np.flatnonzero((np.diff(files) != 0) | (np.diff(groups) != 1) | (np.diff(verdicts) != 0)) + 1
+        bounds = [0, *starts.tolist(), len(left)] if len(left) else []
+        return [
+            RowGroupRun(int(files[first]), tuple(groups[first:last].tolist()), Verdict(int(verdicts[first])))
+            for first, last in pairwise(bounds)
+        ]
+
+    def row_groups(self, slots: Indices) -> Indices:
+        """The numbers of row groups in their files."""
+        found: Indices = slots - self.statistics.footers.starts[self.statistics.file_of[slots]]
+        return found
 
     def tasks(self, count: int) -> list[tuple[FileSlice, ...]]:
         """At most `count` parts of about equal bytes, in file order: all rows of a part come before those of the
         next."""
-        runs = self.split_runs(force_per_row_group=True)
-        if not runs:
+        left = self.left
+        if not len(left):
             return []
-        weights = np.array([self._weight(run) for run in runs], np.float64)
+        weights = self.statistics.footers.byte_counts[left].astype(np.float64) + _ROW_GROUP_OVERHEAD
         middles = np.cumsum(weights) - weights / 2
         owners = np.minimum((middles * count / weights.sum()).astype(np.int64), count - 1)
         starts = np.flatnonzero(np.diff(owners)) + 1
-        return [self.slices(runs[first:last]) for first, last in pairwise([0, *starts.tolist(), len(runs)])]
+        return [self.slices(left[first:last]) for first, last in pairwise([0, *starts.tolist(), len(left)])]
 
     def thinned(self, row_groups: int) -> ParquetAccessPlan:
         """At most about so many row groups of what is left to read, evenly spread over it."""
-        runs = self.split_runs(force_per_row_group=True)
-        step = max(len(runs) // row_groups, 1)
-        verdicts = [np.full_like(each, Verdict.SKIP) for each in self.verdicts]
-        for run in runs[step // 2 :: step]:
-            verdicts[run.file][run.row_groups[0]] = run.verdict
-        return replace(self, verdicts=tuple(verdicts))
+        step = max(len(self.left) // row_groups, 1)
+        chosen = self.left[step // 2 :: step]
+        verdicts = np.full_like(self.verdicts, Verdict.SKIP)
+        verdicts[chosen] = self.verdicts[chosen]
+        return replace(self, verdicts=verdicts)
 
     def rows(self) -> int:
         """Rows in what is left to read."""
-        return sum(int(layout.footer.row_counts[v != Verdict.SKIP].sum()) for _, layout, v in self.opened())
+        return int(self.statistics.rows[self.left].sum())
 
     def total_rows(self) -> int:
         """Rows of all files that are opened, whatever is left to read of them."""
-        return sum(int(layout.footer.row_counts.sum()) for _, layout, _ in self.opened())
+        return int(self.statistics.rows.sum())
 
-    def slices(self, runs: Iterable[RowGroupRun]) -> tuple[FileSlice, ...]:
-        """The runs as picklable parts of files, those of one file together, in the order given."""
-        gathered: dict[int, list[RowGroupRun]] = {}
-        for run in runs:
-            gathered.setdefault(run.file, []).append(run)
-        result = []
-        for number, parts in gathered.items():
-            groups = tuple(group for run in parts for group in run.row_groups)
-            match = tuple(run.verdict is Verdict.ALL_ROWS_MATCH for run in parts for _ in run.row_groups)
-            result.append(FileSlice(self.files[number], groups, match, self._footer(number).identity))
-        return tuple(result)
+    def slices(self, slots: Indices) -> tuple[FileSlice, ...]:
+        """Row groups, in file order, as picklable parts of files."""
+        files, groups = self.statistics.file_of[slots], self.row_groups(slots).tolist()
+        match = (self.verdicts[slots] == Verdict.ALL_ROWS_MATCH).tolist()
+        starts = np.flatnonzero(np.diff(files)) + 1
+        bounds = [0, *starts.tolist(), len(slots)] if len(slots) else []
+        return tuple(
+            replace(
+                self.whole_file(int(files[first])),
+                row_groups=tuple(groups[first:last]),
+                all_rows_match=tuple(match[first:last]),
+            )
+            for first, last in pairwise(bounds)
+        )
 
     def whole_file(self, number: int) -> FileSlice:
         """A file for a task that is told elsewhere which row groups to read."""
-        return FileSlice(self.files[number], (), (), self._footer(number).identity)
+        return FileSlice(self.files[number], (), (), self.statistics.footers.identity(number))
 
-    def column_bytes(self, names: Sequence[str] | None = None) -> int:
-        """Uncompressed bytes of all columns, or of these, in what is left to read; estimated from a sample when that is
-        much."""
-        runs = self.split_runs(force_per_row_group=True)
-        if not runs:
-            return 0
-        sample = runs[:: max(len(runs) // _SAMPLED_ROW_GROUPS, 1)]
-        names = self.columns_read() if names is None else names
-        counted = sum(self.layout(run.file).column_bytes(names, run.row_groups[0])[1] for run in sample)
-        return counted * self._rows(runs) // max(self._rows(sample), 1)
+    def column_bytes(self, names: Sequence[str] | None = None, slots: Indices | None = None) -> int:
+        """Uncompressed bytes of all columns, or of these, in what is left to read, or in these row groups."""
+        slots = self.left if slots is None else slots
+        found = (self._facts(name) for name in (self.columns_read() if names is None else names))
+        return sum(int(facts.sizes[slots].sum(dtype=np.int64)) for facts in found if facts is not None)
 
     def columns_read(self) -> tuple[str, ...]:
         """The output columns, those of the WHERE and those of the filters."""
@@ -167,11 +178,12 @@ class ParquetAccessPlan:
 
     def count(self, metrics: Metrics) -> None:
         """What is known before anything is read."""
-        metrics.add("files_total", len(self.files))
-        metrics.add("files_pruned_statistics", self.files_ruled_out + sum(self._is_pruned(v) for v in self.verdicts))
-        metrics.add("row_groups_total", sum(len(verdicts) for verdicts in self.verdicts))
-        pruned = sum(int(np.count_nonzero(verdicts == Verdict.SKIP)) for verdicts in self.verdicts)
-        metrics.add("row_groups_pruned_statistics", pruned)
+        groups = np.diff(self.statistics.footers.starts)
+        left = np.bincount(self.statistics.file_of[self.left], minlength=len(groups))
+        metrics.add("files_total", self.files_total)
+        metrics.add("files_pruned_statistics", self.files_ruled_out + int(np.count_nonzero((groups > 0) & (left == 0))))
+        metrics.add("row_groups_total", len(self.verdicts))
+        metrics.add("row_groups_pruned_statistics", len(self.verdicts) - len(self.left))
 
     def count_filters(self, metrics: Metrics) -> None:
         """What the keys of joins rule out, which is known only when their build sides are there."""
@@ -183,81 +195,98 @@ class ParquetAccessPlan:
         texts: dict[int, list[str]] = {}
         for run in self.split_runs():
             texts.setdefault(run.file, []).append(f"{_span(run.row_groups)} {run.verdict.name}")
-        for number, layout, verdicts in self.opened():
-            name = layout.file.path.rsplit("/", 1)[-1]
+        counts = np.diff(self.statistics.footers.starts)
+        for number in np.flatnonzero(self.statistics.footers.opened).tolist():
+            name = self.files[number].path.rsplit("/", 1)[-1]
             parts = ", ".join(texts.get(number, []))
-            lines.append(f"{name}: {len(verdicts)} row groups -> {parts or 'nothing'}")
+            lines.append(f"{name}: {counts[number]} row groups -> {parts or 'nothing'}")
         return "\n".join(lines)
 
-    @staticmethod
-    def _is_pruned(verdicts: Verdicts) -> bool:
-        return bool(len(verdicts)) and bool((verdicts == Verdict.SKIP).all())
-
     def layout(self, number: int) -> FileLayout:
-        """The columns of a file that has runs."""
-        layout = self.layouts[number]
-        assert layout is not None, "only files with a footer have runs"
-        return layout
+        """The columns of a file that is read in this process. Raises FileProblem if it is not the one planned for."""
+        footers, file = self.statistics.footers, self.files[number]
+        footer = footers.footers[number] if footers.footers else read_footer(file, self.reading.filesystem)
+        if footer is None or footer.identity != footers.identity(number):
+            raise FileProblem(ProblemKind.CHANGED, file.path)
+        return FileLayout.of(self.reading, file, footer)
 
-    def _footer(self, number: int) -> Footer:
-        return self.layout(number).footer
+    def _facts(self, name: str) -> ColumnFacts | None:
+        """What is known of a column; None for a partition column."""
+        return self.statistics.facts(name)
 
-    def _weight(self, run: RowGroupRun) -> int:
-        return sum(int(self._footer(run.file).byte_counts[g]) + _ROW_GROUP_OVERHEAD for g in run.row_groups)
 
-    def _rows(self, runs: Iterable[RowGroupRun]) -> int:
-        return sum(int(self._footer(run.file).row_counts[group]) for run in runs for group in run.row_groups)
+@dataclass(frozen=True)
+class FilesLeft:
+    """The files that may hold rows of a query, as far as is known without opening one."""
+
+    files: tuple[DataFile, ...]
+    reading: ReadSpec
+    bounded: frozenset[str]  # columns whose bounds are compared
+    ruled_out: int  # by the WHERE
+    without_keys: int  # by the filters, among the others
+
+
+def files_left(
+    table: Table,
+    columns: tuple[str, ...],
+    predicate: Expr | None,
+    filters: tuple[KeyFilter, ...] = (),
+    compared: frozenset[str] = frozenset(),
+) -> FilesLeft:
+    """Hold the WHERE and the filters against what the table knows of its files. `compared`: columns that rows are
+    ordered or joined by, whose bounds will be asked for."""
+    tested = columns_of(predicate) if predicate is not None else set()
+    tested |= {each.column for each in filters}
+    wanted = set(columns) | tested
+    reading = restricted(ReadSpec(table.file_columns, table.partition_columns, table.options, table.filesystem), wanted)
+    files, nothing = table.files, np.zeros(len(table.files), np.bool_)
+    known = table.known_statistics(files) if predicate is not None or filters else None
+    by_predicate = by_filters = nothing
+    if known is not None and len(files):
+        if predicate is not None:
+            by_predicate = PruningPredicate(predicate).verdicts(known) == Verdict.SKIP
+        by_filters = ~by_predicate & ~_may_hold_keys(known, filters)
+    left = np.flatnonzero(~(by_predicate | by_filters))
+    bounded = frozenset(tested | (wanted & compared))
+    kept = files if len(left) == len(files) else tuple(files[number] for number in left.tolist())
+    return FilesLeft(kept, reading, bounded, int(by_predicate.sum()), int(by_filters.sum()))
 
 
 def plan_access(
-    table: Table, columns: tuple[str, ...], predicate: Expr | None, filters: tuple[KeyFilter, ...] = ()
+    table: Table,
+    columns: tuple[str, ...],
+    predicate: Expr | None,
+    filters: tuple[KeyFilter, ...] = (),
+    compared: frozenset[str] = frozenset(),
+    get_footers: GetFooters = TABLES.get,
 ) -> ParquetAccessPlan:
     """Read the footers and hold the WHERE and the filters against everything that is known without reading data.
 
     Raises FileProblem, FileSchemaProblem, or Declined where a file has deleted rows: then the query belongs to Spark.
     """
-    wanted = set(columns) | (columns_of(predicate) if predicate is not None else set())
-    wanted |= {each.column for each in filters}
-    reading = restricted(ReadSpec(table.file_columns, table.partition_columns, table.options, table.filesystem), wanted)
-    pruner = PruningPredicate(predicate)
-    by_predicate = [_ruled_out(table, file, pruner) for file in table.files]
-    by_filters = [
-        not out and _without_keys(table, file, filters) for file, out in zip(table.files, by_predicate, strict=True)
-    ]
-    ruled_out = [one or other for one, other in zip(by_predicate, by_filters, strict=True)]
-    left = _without(table.files, ruled_out)
-    _check_deletes(left)
-    footers = iter(read_footers(left, reading))
-    layouts: list[FileLayout | None] = []
-    verdicts: list[Verdicts] = []
+    left = files_left(table, columns, predicate, filters, compared)
+    _check_deletes(left.files)
+    statistics = TableStatistics(
+        left.files, left.reading, get_footers(left.files, left.reading, left.bounded), get_footers
+    )
+    verdicts = PruningPredicate(predicate).verdicts(statistics)
     pruned = 0
-    for file, out in zip(table.files, ruled_out, strict=True):
-        footer = None if out else next(footers)
-        layout = None if footer is None else FileLayout.of(reading, file, footer)
-        own = np.zeros(0, np.int8) if layout is None else pruner.verdicts(FileStatistics(layout))
-        if layout is not None and filters:
-            skipped = (own != Verdict.SKIP) & ~_may_hold_keys(FileStatistics(layout), filters)
-            pruned += int(np.count_nonzero(skipped))
-            own = np.where(skipped, np.int8(Verdict.SKIP), own)
-        layouts.append(layout)
-        verdicts.append(own)
+    if filters:
+        skipped = (verdicts != Verdict.SKIP) & ~_may_hold_keys(statistics, filters)
+        pruned = int(np.count_nonzero(skipped))
+        verdicts = np.where(skipped, np.int8(Verdict.SKIP), verdicts)
     return ParquetAccessPlan(
-        table.files,
-        reading,
+        left.files,
+        left.reading,
         columns,
         predicate,
-        tuple(layouts),
-        tuple(verdicts),
-        sum(by_predicate),
+        statistics,
+        verdicts,
+        len(table.files),
+        left.ruled_out,
         filters,
-        FilterPruning(sum(by_filters), pruned),
+        FilterPruning(left.without_keys, pruned),
     )
-
-
-def _without_keys(table: Table, file: DataFile, filters: tuple[KeyFilter, ...]) -> bool:
-    """Whether a file is known to hold no key of some filter without opening it, by its partition values."""
-    known = table.known_statistics(file) if filters else None
-    return known is not None and not _may_hold_keys(known, filters)[0]
 
 
 def _may_hold_keys(statistics: Statistics, filters: tuple[KeyFilter, ...]) -> Bools:
@@ -266,8 +295,7 @@ def _may_hold_keys(statistics: Statistics, filters: tuple[KeyFilter, ...]) -> Bo
     for each in filters:
         if each.keys is not None:
             bounds = statistics.column(each.column)
-            pairs = zip(bounds.low, bounds.high, strict=True)
-            result &= bounds.values & np.array([each.keys.reaches(low, high) for low, high in pairs], np.bool_)
+            result &= bounds.values & each.keys.reached_by(bounds.low, bounds.high)
     return result
 
 
@@ -280,20 +308,10 @@ def restricted(reading: ReadSpec, names: set[str]) -> ReadSpec:
     )
 
 
-def _ruled_out(table: Table, file: DataFile, pruner: PruningPredicate) -> bool:
-    """Whether the WHERE holds for no row of the file, as far as can be said without opening it."""
-    known = None if pruner.predicate is None else table.known_statistics(file)
-    return known is not None and bool(pruner.verdicts(known)[0] == Verdict.SKIP)
-
-
-def _check_deletes(files: list[DataFile]) -> None:
+def _check_deletes(files: Iterable[DataFile]) -> None:
     for file in files:
         if file.deletes:
             raise Declined.because(Code.SOURCE, f"{file.path} holds rows that the table has deleted")
-
-
-def _without(files: tuple[DataFile, ...], ruled_out: list[bool]) -> list[DataFile]:
-    return [file for file, out in zip(files, ruled_out, strict=True) if not out]
 
 
 def _span(groups: tuple[int, ...]) -> str:

@@ -31,7 +31,6 @@ Such a function is simply evaluated at both bounds. Everything else is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
@@ -57,9 +56,10 @@ from sundog.expr.nodes import (
     operands_of,
 )
 from sundog.expr.raising import can_raise
+from sundog.expr.rank_columns import successor
 from sundog.expr.ranks import NAN_RANK, ranks_of_values
 from sundog.parquet.meta.bounds import MAX_LEVELS, expression_bounds
-from sundog.parquet.meta.statistics import Bounds, Ranks, Statistics
+from sundog.parquet.meta.statistics import Bounds, Statistics
 from sundog.tree import height
 
 
@@ -127,7 +127,7 @@ def outcome_of(expr: Expr, statistics: Statistics, level: int = 0) -> Outcome:
             return Outcome(child.nulls, child.values, _none(child), child.safe)
         case IsNaN():
             child = expression_bounds(expr.child, statistics)
-            below_nan = _where_known(child.high, lambda high: high < NAN_RANK)
+            below_nan = child.high.below(NAN_RANK)
             return Outcome(child.values & ~below_nan, child.values | child.nulls, _none(child), child.safe)
         case In():
             return _in(expr, expression_bounds(expr.child, statistics))
@@ -151,8 +151,8 @@ def _value_bounds(expr: Expr, statistics: Statistics) -> Bounds:
 
 
 def _of_boolean(bounds: Bounds) -> Outcome:
-    never_true = _where_known(bounds.high, lambda high: high < 1)
-    never_false = _where_known(bounds.low, lambda low: low > 0)
+    never_true = bounds.high.below(1)
+    never_false = bounds.low.at_least(1)
     return Outcome(bounds.values & ~never_true, bounds.values & ~never_false, bounds.nulls, bounds.safe)
 
 
@@ -170,16 +170,6 @@ def _and(left: Outcome, right: Outcome) -> Outcome:
     return Outcome(left.true & right.true, left.false | right.false, null, left.safe & right.safe)
 
 
-def _where_known(ranks: Ranks, test: Callable[[Any], bool]) -> Bools:
-    """The test in each slot whose bound is known; False where it is not."""
-    return np.array([rank is not None and test(rank) for rank in ranks], np.bool_)
-
-
-def _where_both(left: Ranks, right: Ranks, test: Callable[[Any, Any], bool]) -> Bools:
-    pairs = zip(left, right, strict=True)
-    return np.array([one is not None and other is not None and test(one, other) for one, other in pairs], np.bool_)
-
-
 def _compare(op: CompareOp, left: Bounds, right: Bounds) -> Outcome:
     both, null, safe = left.values & right.values, left.nulls | right.nulls, left.safe & right.safe
     if not left.dtype.equals(right.dtype):
@@ -190,12 +180,12 @@ def _compare(op: CompareOp, left: Bounds, right: Bounds) -> Outcome:
         case CompareOp.GE:
             return _compare(CompareOp.LE, right, left)
         case CompareOp.LT:
-            true = both & ~_where_both(left.low, right.high, lambda low, high: low >= high)
-            false = both & ~_where_both(left.high, right.low, lambda high, low: high < low)
+            true = both & ~right.high.less_equal(left.low)
+            false = both & ~left.high.less(right.low)
             return Outcome(true, false, null, safe)
         case CompareOp.LE:
-            true = both & ~_where_both(left.low, right.high, lambda low, high: low > high)
-            false = both & ~_where_both(left.high, right.low, lambda high, low: high <= low)
+            true = both & ~right.high.less(left.low)
+            false = both & ~left.high.less_equal(right.low)
             return Outcome(true, false, null, safe)
         case CompareOp.EQ:
             return Outcome(both & ~_apart(left, right), both & ~_same_value(left, right), null, safe)
@@ -206,36 +196,26 @@ def _compare(op: CompareOp, left: Bounds, right: Bounds) -> Outcome:
 
 
 def _apart(left: Bounds, right: Bounds) -> Bools:
-    left_after = _where_both(left.low, right.high, lambda low, high: low > high)
-    right_after = _where_both(right.low, left.high, lambda low, high: low > high)
-    apart: Bools = left_after | right_after
+    apart: Bools = right.high.less(left.low) | left.high.less(right.low)
     return apart
 
 
 def _same_value(left: Bounds, right: Bounds) -> Bools:
-    def same(one: Any, other: Any) -> bool:
-        return bool(one == other)
-
-    return (
-        _where_both(left.low, left.high, same)
-        & _where_both(right.low, right.high, same)
-        & _where_both(left.low, right.low, same)
-    )
+    same: Bools = left.low.equal(left.high) & right.low.equal(right.high) & left.low.equal(right.low)
+    return same
 
 
 def _in(expr: In, child: Bounds) -> Outcome:
     ranks = ranks_of_values(expr.values, child.dtype)
-    listed: list[Any] = sorted(rank for rank in ranks if rank is not None)
-    has_null = len(listed) < len(ranks)
-    reach = np.ones(len(child), np.bool_)
-    pinned = np.zeros(len(child), np.bool_)
-    for slot, (low, high) in enumerate(zip(child.low, child.high, strict=True)):
-        reach[slot] = any((low is None or low <= rank) and (high is None or rank <= high) for rank in listed)
-        pinned[slot] = low is not None and low == high and low in listed
+    listed: list[Any] = sorted({rank for rank in ranks if rank is not None})
+    has_null = None in ranks
+    first = child.low.places_in(listed, before_equal=True, unknown=0)
+    behind = child.high.places_in(listed, before_equal=False, unknown=len(listed))
+    pinned = child.low.equal(child.high) & (behind > first)
     misses = child.values & ~pinned
     null = child.nulls | misses if has_null else child.nulls
     false = _none(child) if has_null else misses
-    return Outcome(child.values & reach, false, null, child.safe)
+    return Outcome(child.values & (behind > first), false, null, child.safe)
 
 
 def _as_bytes(needle: Any) -> bytes:
@@ -261,10 +241,9 @@ def like_prefix(pattern: str, escape: str) -> tuple[str, bool]:
 
 def _starts_with(child: Bounds, prefix: bytes, exact: bool) -> Outcome:
     """`exact`: starting with the prefix is all there is to it. Otherwise it is only necessary."""
-    size = len(prefix)
-    unreachable = _where_known(child.high, lambda high: high < prefix) | _where_known(
-        child.low, lambda low: low[:size] > prefix
-    )
-    both_start = _where_both(child.low, child.high, lambda low, high: low[:size] == prefix == high[:size])
+    after = successor(prefix)
+    nowhere = _none(child)
+    unreachable = child.high.below(prefix) | (nowhere if after is None else child.low.at_least(after))
+    both_start = child.low.at_least(prefix) & (child.high.known if after is None else child.high.below(after))
     false = child.values & ~both_start if exact else child.values
     return Outcome(child.values & ~unreachable, false, child.nulls, child.safe)

@@ -16,12 +16,15 @@ whatever goes wrong in a check is logged and counted (`predicate_evaluation_erro
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sundog.expr.dynamic_filters.threshold import LiveThreshold, OrderPlace, Threshold, order_place
+import numpy as np
+import numpy.typing as npt
+
+from sundog.expr.buffers import Bools
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, OrderPlace, Threshold
 from sundog.expr.ordering import SortKey
-from sundog.expr.ranks import Rank
+from sundog.expr.rank_columns import RankColumn
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
 
@@ -47,10 +50,6 @@ class Candidate:
     def position(self) -> tuple[int, int]:
         return (self.file, self.row_group)
 
-    def sort_key(self) -> tuple[int, OrderPlace, tuple[int, int]]:
-        """Best bound first; what is not known last, when the threshold is as tight as it gets."""
-        return (1, (), self.position) if self.best is None else (0, self.best, self.position)
-
 
 class RowGroupPruner:
     """Asks one threshold about one row group after another. Not shared between threads."""
@@ -74,44 +73,35 @@ class RowGroupPruner:
             return False
 
 
-def best_place(bounds: Bounds, slot: int, key: SortKey) -> OrderPlace | None:
-    """The best place that a leading key of the row group can have; None where statistics do not say."""
-    if bounds.nulls[slot] and (key.nulls_first or not bounds.values[slot]):
-        return order_place(None, key)
-    edge = bounds.high[slot] if key.descending else bounds.low[slot]
-    return None if edge is None else order_place(edge, key)
+def best_places(bounds: Bounds, key: SortKey) -> tuple[RankColumn, Bools]:
+    """The best leading key that a row of each row group can have, and where that is NULL. Unknown where statistics do
+    not say."""
+    is_null = bounds.nulls & (np.full(len(bounds), key.nulls_first) | ~bounds.values)
+    return (bounds.high if key.descending else bounds.low).only(~is_null), is_null
 
 
-def sure_rows(bounds: Bounds, slot: int, rows: int, key: SortKey) -> Iterator[tuple[Rank | None, int]]:
-    """(value, count): at least so many rows of the row group are no worse than the value (None is NULL).
+def initial_threshold(bounds: Bounds, rows: npt.NDArray[np.int64], order: tuple[SortKey, ...], k: int) -> Threshold:
+    """The tightest threshold that at least k rows are known to reach, before anything is read.
+
+    The row groups are those of which all rows pass the WHERE. Of each, some rows are known to be no worse than a value:
 
     | NULLs | null count known | null count unknown |
     |---|---|---|
     | first | the NULLs at NULL, the others at their worst bound | all rows at the worst bound: a NULL is better still |
     | last | the others at their worst bound | nothing: all rows might be NULL |
-    """
-    edge = bounds.low[slot] if key.descending else bounds.high[slot]
-    null_count = int(bounds.null_counts[slot])
-    if null_count < 0:
-        if key.nulls_first and edge is not None:
-            yield edge, rows
-        return
-    if key.nulls_first and null_count:
-        yield None, null_count
-    if edge is not None and rows > null_count:
-        yield edge, rows - null_count
-
-
-def initial_threshold(sure: list[tuple[Rank | None, int]], order: tuple[SortKey, ...], k: int) -> Threshold:
-    """The tightest threshold that at least k rows are known to reach, before anything is read.
 
     Two row groups of 1000 rows, 600..900 and 100..200, DESC LIMIT 1500: 1000 rows are at least 600 and 2000 at least
     100, so the threshold is 100. No row of it is known by its place, so rows at 100 exactly can still win.
     """
-    key = order[0]
-    total = 0
-    for rank, count in sorted(sure, key=lambda entry: order_place(entry[0], key)):
-        total += count
-        if total >= k:
-            return Threshold(key, len(order) == 1, True, rank)
-    return Threshold(key, len(order) == 1)
+    key, single = order[0], len(order) == 1
+    counted = bounds.null_counts >= 0
+    nulls = int(bounds.null_counts[counted].sum()) if key.nulls_first else 0
+    if 0 < k <= nulls:
+        return Threshold(key, single, True, None)
+    worst = bounds.low if key.descending else bounds.high
+    values = np.where(counted, rows - bounds.null_counts, rows if key.nulls_first else 0)
+    ordered = worst.best_first(np.flatnonzero(worst.known & (values > 0)), key.descending)
+    at = int(np.searchsorted(np.cumsum(values[ordered]) + nulls, k))
+    if at == len(ordered):
+        return Threshold(key, single)
+    return Threshold(key, single, True, worst[int(ordered[at])])

@@ -3,12 +3,17 @@ hold."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sundog.expr.nodes import columns_of
 from sundog.operators.topk.row_group_search import Switches
 from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
+from sundog.parquet.meta.table_footers import TABLES, ReadTables, TableFooters, read_as_columns
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
-from sundog.plan.logical import Foreign, LocalRows, LogicalPlan, Scan, TopK
+from sundog.parquet.reading import DataFile, ReadSpec
+from sundog.plan.logical import Foreign, Join, LocalRows, LogicalPlan, Project, Scan, TopK, Window
+from sundog.tree import walk
 
 
 @dataclass(frozen=True)
@@ -19,13 +24,40 @@ class Size:
     rows: int
 
 
+class QueryFooters:
+    """The footers of a query's files: looked at once, however many scans of the query read them."""
+
+    def __init__(self) -> None:
+        self._known: list[TableFooters] = []
+
+    def __call__(
+        self,
+        files: Sequence[DataFile],
+        reading: ReadSpec,
+        bounded: frozenset[str],
+        read: ReadTables = read_as_columns,
+    ) -> TableFooters:
+        for known in self._known:
+            same = len(files) == len(known.paths) and all(
+                file.path == path for file, path in zip(files, known.paths, strict=True)
+            )
+            if same and not known.lacks(reading, bounded):
+                return known
+        found = TABLES.get(files, reading, bounded, read)
+        self._known.append(found)
+        return found
+
+
 class Facts:
     """The access plans of a plan's scans, each made once: footers are read and row groups pruned.
 
-    Nodes are told apart by identity: comparing two scans would compare their files.
+    Nodes are told apart by identity: comparing two scans would compare their files. `compared`: names of columns that
+    rows are ordered or joined by, whose bounds will be wanted.
     """
 
-    def __init__(self, dynamic_pruning: bool) -> None:
+    def __init__(self, dynamic_pruning: bool, compared: frozenset[str] = frozenset()) -> None:
+        self.footers = QueryFooters()
+        self.compared = compared
         self._dynamic_pruning = dynamic_pruning
         self._accesses: dict[int, tuple[Scan, ParquetAccessPlan]] = {}
         self._searches: dict[int, tuple[TopK, TopKPlan]] = {}
@@ -33,7 +65,10 @@ class Facts:
 
     def access(self, scan: Scan) -> ParquetAccessPlan:
         if id(scan) not in self._accesses:
-            self._accesses[id(scan)] = scan, plan_access(scan.table, scan.columns, scan.predicate, scan.filters)
+            self._accesses[id(scan)] = (
+                scan,
+                plan_access(scan.table, scan.columns, scan.predicate, scan.filters, self.compared, self.footers),
+            )
         return self._accesses[id(scan)][1]
 
     def search(self, topk: TopK, scan: Scan) -> TopKPlan:
@@ -65,3 +100,19 @@ class Facts:
         if len(known) < len(below):
             return None
         return Size(sum(size.column_bytes for size in known), sum(size.rows for size in known))
+
+
+def compared_columns(tree: LogicalPlan) -> frozenset[str]:
+    """Columns that rows are ordered or joined by, also where a projection computes them: more rather than fewer, since
+    bounds that were not read with the others must be read later."""
+    names: set[str] = set()
+    for node in walk(tree):  # parents first
+        if isinstance(node, TopK):
+            names = names.union(*(columns_of(key.expr) for key in node.order), *map(columns_of, node.checks))
+        elif isinstance(node, Window):
+            names = names.union(*(columns_of(key.expr) for key in node.order_by))
+        elif isinstance(node, Join):
+            names = names.union(*(columns_of(side) for key in node.keys for side in (key.left, key.right)))
+        elif isinstance(node, Project):
+            names = names.union(*(columns_of(each.expr) for each in node.exprs if each.name in names))
+    return frozenset(names)

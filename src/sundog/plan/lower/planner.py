@@ -45,7 +45,7 @@ from sundog.plan.logical import (
     Window,
 )
 from sundog.plan.lower.aggregate import lower_aggregate
-from sundog.plan.lower.facts import Facts
+from sundog.plan.lower.facts import Facts, compared_columns
 from sundog.plan.lower.join import lower_join
 from sundog.plan.lower.scan import TableScan, lower_local_rows, lower_scan, lower_union
 from sundog.plan.lower.subqueries import compute_subqueries
@@ -98,7 +98,7 @@ class Planner:
     ) -> None:
         self.tree = tree
         self.graph = StageGraph()
-        self.facts = Facts(settings.topk_dynamic_pruning)
+        self.facts = Facts(settings.topk_dynamic_pruning, compared_columns(tree))
         self._settings = settings
         self._sites = sites
         self._for_good = for_good

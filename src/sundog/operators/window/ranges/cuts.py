@@ -12,7 +12,6 @@ and where there are fewer keys than ranges asked for, there are fewer ranges.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +24,8 @@ from sundog.expr.buffers import is_narrow, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey, sort_indices
 from sundog.expr.printing import render_order
-from sundog.expr.ranks import Rank, array_of_ranks, float_rank, rank_at, rank_float
+from sundog.expr.rank_columns import RankColumn
+from sundog.expr.ranks import Rank, array_of_ranks, rank_at
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import WindowCosts
@@ -35,6 +35,8 @@ from sundog.operators.window.frames.sorted_rows import changes_of
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 
 Longs = npt.NDArray[np.int64]
+_PLACES_OF_ROW_GROUP = 64  # in a sample by statistics
+_MAX_PLACES = 1 << 20  # of all row groups
 _SAMPLED, _LEAST, _GREATEST, _PROBED, _DISTINCT = range(5)
 
 
@@ -60,6 +62,12 @@ class PartitionExtremes:
             min(lows, default=None),
             max(highs, default=None),
         )
+
+    @classmethod
+    def of_row_groups(cls, lows: RankColumn, highs: RankColumn, rows: Longs, nulls: Longs) -> PartitionExtremes:
+        """By statistics of a key of one word; `nulls` is -1 where their number is not known."""
+        low, high = lows.extreme(np.min), highs.extreme(np.max)
+        return cls(int(rows.sum()), int(np.maximum(nulls, 0).sum()), low, high)
 
     def overflows(self, frames: Sequence[Frame], key: SortKey) -> bool:
         """Whether a frame's bound can leave the key's type for one of these rows: then the query is Spark's."""
@@ -102,44 +110,55 @@ class KeySample:
 
     @classmethod
     def from_statistics(
-        cls, lows: Sequence[Rank | None], highs: Sequence[Rank | None], rows: Longs, nulls: Longs, key: SortKey
+        cls, lows: RankColumn, highs: RankColumn, rows: Longs, nulls: Longs, key: SortKey
     ) -> KeySample | None:
         """Row groups as if their keys were spread evenly; None where a row group with values has no bounds.
 
         `nulls` is -1 where their number is not known.
         """
-        if not is_narrow(key.expr.dtype):
+        dtype = key.expr.dtype
+        if not is_narrow(dtype) or lows.words is None or highs.words is None:
             return None
-        places: list[int | None] = []
-        weights: list[int] = []
-        parts = []
-        for low, high, count, null_count in zip(lows, highs, rows.tolist(), nulls.tolist(), strict=True):
-            null_count = max(null_count, 0)
-            parts.append(PartitionExtremes(count, null_count, low, high))
-            values = count - null_count
-            if null_count:
-                places.append(None)
-                weights.append(null_count)
-            if not values:
-                continue
-            if not isinstance(low, int) or not isinstance(high, int):
-                return None
-            steps = max(min(64, values, high - low + 1), 1)
-            places += _spread(low, high, steps, pa.types.is_floating(key.expr.dtype))
-            steps = len(places) - len(weights)
-            weights += [values // steps + (1 if step < values % steps else 0) for step in range(steps)]
-        keys = (array_of_ranks(places, key.expr.dtype),)
-        return cls(keys, np.array(weights, np.int64), PartitionExtremes.merge(parts))
+        nulls = np.maximum(nulls, 0)
+        values = rows - nulls
+        there = np.flatnonzero(values > 0)
+        if not (lows.known & highs.known)[there].all():
+            return None
+        most = min(max(_MAX_PLACES // max(len(there), 1), 1), _PLACES_OF_ROW_GROUP)
+        low, high = lows.words[there], highs.words[there]
+        places, owners = _spread(low, high, np.minimum(values[there], most), pa.types.is_floating(dtype))
+        steps = np.bincount(owners, minlength=len(there))
+        nth = np.arange(len(owners)) - np.repeat(np.cumsum(steps) - steps, steps)
+        own, own_steps = values[there][owners], steps[owners]
+        weights = own // own_steps + (nth < own % own_steps)
+        keys, extremes = (
+            RankColumn.all_known(places).to_array(dtype),
+            PartitionExtremes.of_row_groups(lows, highs, rows, nulls),
+        )
+        if nulls.any():
+            keys, weights = pa.concat_arrays([keys, pa.nulls(1, dtype)]), np.append(weights, nulls.sum())
+        return cls((keys,), weights, extremes)
 
 
-def _spread(low: int, high: int, steps: int, floating: bool) -> list[int]:
-    """Ranks at even distances between two; of floats, if they are finite, at even distances of the values."""
-    ends = rank_float(low), rank_float(high)
-    if floating and math.isfinite(ends[0]) and math.isfinite(ends[1] - ends[0]):
-        return [float_rank(float(value)) for value in np.linspace(*ends, steps)]
+def _spread(low: Longs, high: Longs, most: Longs, floating: bool) -> tuple[Longs, Longs]:
+    """Ranks at even distances between two, of floats at even distances of the values, at most so many for each pair;
+    and the pair of each."""
+    distance = high.view(np.uint64) - low.view(np.uint64)
+    steps = np.minimum(most - 1, distance.astype(np.float64)).astype(np.int64) + 1
+    owners = np.repeat(np.arange(len(low)), steps)
+    nth = np.arange(len(owners)) - np.repeat(np.cumsum(steps) - steps, steps)
+    last = np.maximum(steps - 1, 1)[owners]
     if floating:
-        return [low, high][:steps]
-    return [low + (high - low) * step // max(steps - 1, 1) for step in range(steps)]
+        ends = [RankColumn.all_known(each).to_array(pa.float64()).to_numpy() for each in (low, high)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = ends[0][owners] + (ends[1] - ends[0])[owners] * (nth / last)
+        finite = np.isfinite(values)
+        words = RankColumn.of_array(pa.array(np.where(finite, values, 0.0))).words
+        assert words is not None, "floats have words"
+        return np.where(finite, words, np.where(nth == 0, low[owners], high[owners])), owners
+    whole, rest = distance[owners] // last.astype(np.uint64), distance[owners] % last.astype(np.uint64)
+    moved = whole * nth.astype(np.uint64) + rest * nth.astype(np.uint64) // last.astype(np.uint64)
+    return (low[owners].view(np.uint64) + moved).view(np.int64), owners
 
 
 def sample_schema(order_by: Sequence[SortKey]) -> pa.Schema:

@@ -17,7 +17,8 @@ know how keys lie in a row group.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from sundog.expr.buffers import Bools, is_narrow, validity_of
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render_order
-from sundog.expr.ranks import Rank
+from sundog.expr.rank_columns import RankColumn
 from sundog.kernels.windows.routing import keep_needed
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
@@ -40,11 +41,11 @@ from sundog.operators.window.ranges.routes import WordRanges
 Longs = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RangeRead:
     """What one range reads: row groups by number; which words of the key it owns and which it needs, all inclusive."""
 
-    row_groups: tuple[int, ...]
+    row_groups: Longs
     rows: int
     owned: tuple[int, int]
     needed: tuple[int, int]
@@ -58,6 +59,12 @@ class RangeReads:
     key: SortKey
     reads: tuple[RangeRead, ...]
     cost: float
+
+    @property
+    def keys_only(self) -> RangeReads:
+        """Without the row groups: what a task must know to keep the rows of its range."""
+        none = np.zeros(0, np.int64)
+        return replace(self, reads=tuple(replace(read, row_groups=none) for read in self.reads))
 
 
 @dataclass(frozen=True)
@@ -74,28 +81,35 @@ class RowGroupKeys:
 
     @classmethod
     def of_ranks(
-        cls,
-        lows: Sequence[Rank | None],
-        highs: Sequence[Rank | None],
-        rows: Longs,
-        nulls: Longs,
-        key: SortKey,
+        cls, lows: RankColumn, highs: RankColumn, rows: Longs, nulls: Longs, key: SortKey
     ) -> RowGroupKeys | None:
         """None where bounds are missing or the key has no words."""
-        if not is_narrow(key.expr.dtype):
+        if not is_narrow(key.expr.dtype) or lows.words is None or highs.words is None:
             return None
-        words = RangeKey(key.expr.dtype, key.descending)
-        pairs = []
-        for low, high, count, null_count in zip(lows, highs, rows.tolist(), nulls.tolist(), strict=True):
-            if count == null_count:
-                pairs.append((INT64_MAX, INT64_MIN))
-            elif isinstance(low, int) and isinstance(high, int):
-                ends = words.word_of_rank(low), words.word_of_rank(high)
-                pairs.append((min(ends), max(ends)))
-            else:
-                return None
-        bounds = np.array(pairs, np.int64).reshape(-1, 2)
-        return cls(bounds[:, 0], bounds[:, 1], rows, nulls)
+        empty = rows == nulls
+        if not (empty | (lows.known & highs.known)).all():
+            return None
+        ends = (~highs.words, ~lows.words) if key.descending else (lows.words, highs.words)
+        least, greatest = np.minimum(*ends), np.maximum(*ends)
+        return cls(np.where(empty, INT64_MAX, least), np.where(empty, INT64_MIN, greatest), rows, nulls)
+
+    @cached_property
+    def _by_low(self) -> tuple[Longs, Longs, Longs]:
+        """Row groups with values by their least key; these keys; and the greatest key of all up to each."""
+        there = np.flatnonzero(self.lows <= self.highs)
+        order = there[np.argsort(self.lows[there], kind="stable")]
+        return order, self.lows[order], np.maximum.accumulate(self.highs[order])
+
+    def _meeting(self, low: int, high: int) -> Longs:
+        """The row groups that may hold a key from `low` to `high`, in their own order.
+
+        Of a clustered key these are neighbours in the order of their least keys, so that few are looked at.
+        """
+        order, lows, reached = self._by_low
+        first = int(np.searchsorted(reached, low))
+        behind = int(np.searchsorted(lows, high, side="right"))
+        picked = order[first:behind]
+        return np.sort(picked[self.highs[picked] >= low])
 
     def reads(self, key: SortKey, cut: WordRanges) -> RangeReads:
         """What each range of a cut must read."""
@@ -104,18 +118,17 @@ class RowGroupKeys:
         null_range = 0 if key.nulls_first else len(starts) - 1
         for number, (first, last) in enumerate(zip(starts, stops, strict=True)):
             low, high = min(cut.lows[number], first), max(cut.highs[number], last)
-            wanted = (self.lows <= high) & (self.highs >= low)
+            picked = self._meeting(low, high)
             if number == null_range:
-                wanted |= self.nulls != 0
-            picked = np.flatnonzero(wanted)
+                picked = np.union1d(picked, np.flatnonzero(self.nulls != 0))
             rows = int(self.rows[picked].sum())
-            reads.append(RangeRead(tuple(picked.tolist()), rows, (first, last), (low, high), number == null_range))
+            reads.append(RangeRead(picked, rows, (first, last), (low, high), number == null_range))
         return RangeReads(key, tuple(reads), sum(read.rows for read in reads) / int(self.rows.sum()))
 
 
 def ranges_from_statistics(
-    lows: Sequence[Rank | None],
-    highs: Sequence[Rank | None],
+    lows: RankColumn,
+    highs: RankColumn,
     rows: Longs,
     nulls: Longs,
     key: SortKey,
@@ -126,7 +139,7 @@ def ranges_from_statistics(
 ) -> RangeReads | None:
     """What each of at most `ranges` ranges reads: the most even of the affordable ways, or the cheapest. None: unknown.
 
-    `lows` and `highs` are the key's bounds per row group as ranks, `nulls` its NULLs, -1 where unknown: as
+    `lows` and `highs` are the key's bounds per row group, `nulls` its NULLs, -1 where unknown: as
     `parquet/meta/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.
     """
     groups = RowGroupKeys.of_ranks(lows, highs, rows, nulls, key)

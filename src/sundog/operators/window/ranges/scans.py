@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from sundog.expr.buffers import Bools, Indices
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
-from sundog.expr.ranks import Rank
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import ScanCosts, WindowCosts
 from sundog.operators.scan.scan import ScanTask
@@ -26,19 +27,18 @@ from sundog.operators.window.ranges.cuts import KeySample, PartitionExtremes, cu
 from sundog.operators.window.ranges.own_reads import RangeReads, RowGroupKeys, ranges_from_statistics
 from sundog.operators.window.ranges.routes import WordRanges
 from sundog.parquet.meta.bounds import expression_bounds
-from sundog.parquet.meta.statistics import FileStatistics
-from sundog.parquet.prune.access_plan import ParquetAccessPlan, RowGroupRun
+from sundog.parquet.prune.access_plan import ParquetAccessPlan
 
 
 @dataclass(frozen=True)
 class RangeScans:
-    """A way to read ranges: `reads` by number of the row groups in `runs`; `extremes` of the key, by statistics.
+    """A way to read ranges: `reads` by the places of row groups in `slots`; `extremes` of the key, by statistics.
 
     `sampled_rows` is how many rows each range holds, where a sample has told.
     """
 
     reads: RangeReads
-    runs: tuple[RowGroupRun, ...]
+    slots: Indices  # of the access plan's row groups, those that are left to read
     extremes: PartitionExtremes
     keys: RowGroupKeys
     sampled_rows: tuple[int, ...] = ()
@@ -55,25 +55,23 @@ class RangeScans:
 
     def tasks(self, access: ParquetAccessPlan, costs: ScanCosts) -> list[RangeScan]:
         """One source per range."""
-        home = np.full(len(self.runs), len(self.reads.reads), np.int64)
+        home = np.full(len(self.slots), len(self.reads.reads), np.int64)
         for number, read in reversed(list(enumerate(self.reads.reads))):
-            home[list(read.row_groups)] = number
+            home[read.row_groups] = number
         return [
-            RangeScan(tuple(self._parts(access, costs, read.row_groups, home == number)))
+            RangeScan(tuple(self._parts(access, costs, read.row_groups, home[read.row_groups] == number)))
             for number, read in enumerate(self.reads.reads)
         ]
 
     def _parts(
-        self, access: ParquetAccessPlan, costs: ScanCosts, groups: Sequence[int], at_home: np.ndarray
+        self, access: ParquetAccessPlan, costs: ScanCosts, groups: Indices, at_home: Bools
     ) -> Iterator[ScanTask]:
         """In file order; one part for as long as the row groups are all at home here, or none is."""
-        start = 0
-        for stop in range(1, len(groups) + 1):
-            if stop == len(groups) or at_home[groups[stop]] != at_home[groups[start]]:
-                slices = access.slices([self.runs[group] for group in groups[start:stop]])
-                again = not at_home[groups[start]]
-                yield ScanTask(access.reading, slices, access.columns, access.predicate, again=again, costs=costs)
-                start = stop
+        changes = np.flatnonzero(np.diff(at_home)) + 1
+        for start, stop in pairwise([0, *changes.tolist(), len(groups)] if len(groups) else []):
+            slices = access.slices(self.slots[groups[start:stop]])
+            again = not at_home[start]
+            yield ScanTask(access.reading, slices, access.columns, access.predicate, again=again, costs=costs)
 
 
 @dataclass(frozen=True)
@@ -102,27 +100,14 @@ def plan_range_scans(
 
     Cuts that read rows at most `max_reads` times are preferred by how even they are, others by what they read.
     """
-    lows: list[Rank | None] = []
-    highs: list[Rank | None] = []
-    rows: list[int] = []
-    nulls: list[int] = []
-    runs = access.split_runs(force_per_row_group=True)
-    for number, layout, _ in access.opened():
-        groups = [run.row_groups[0] for run in runs if run.file == number]
-        if not groups:
-            continue
-        bounds = expression_bounds(key.expr, FileStatistics(layout))
-        lows += bounds.low[groups].tolist()
-        highs += bounds.high[groups].tolist()
-        nulls += bounds.null_counts[groups].tolist()
-        rows += layout.footer.row_counts[groups].tolist()
-    counts = np.array(rows, np.int64), np.array(nulls, np.int64)
-    reads = ranges_from_statistics(lows, highs, *counts, key, frames, ranges, max_reads, costs)
-    row_groups = RowGroupKeys.of_ranks(lows, highs, *counts, key)
+    slots = access.left
+    bounds = expression_bounds(key.expr, access.statistics).take(slots)
+    rows = access.statistics.rows[slots]
+    reads = ranges_from_statistics(
+        bounds.low, bounds.high, rows, bounds.null_counts, key, frames, ranges, max_reads, costs
+    )
+    row_groups = RowGroupKeys.of_ranks(bounds.low, bounds.high, rows, bounds.null_counts, key)
     if reads is None or row_groups is None:
         return None
-    parts = [
-        PartitionExtremes(count, max(none, 0), *ends)
-        for *ends, count, none in zip(lows, highs, rows, nulls, strict=True)
-    ]
-    return RangeScans(reads, tuple(runs), PartitionExtremes.merge(parts), row_groups)
+    extremes = PartitionExtremes.of_row_groups(bounds.low, bounds.high, rows, bounds.null_counts)
+    return RangeScans(reads, slots, extremes, row_groups)

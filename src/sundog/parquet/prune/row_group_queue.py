@@ -1,0 +1,93 @@
+"""The queue of a top-k: the row groups of all files, best bound first, as arrays of a few bytes for each.
+
+    NULLs that come first │ best bound … worst bound │ NULLs that come last │ not known
+    └──────────────────────── in order: once one cannot win, no later one can ────┘
+
+So what a threshold rules out of a million row groups is found by some twenty comparisons, not by a million. A row
+group that must be read is in its place, and stays when those around it are ruled out. Whoever takes one from the queue
+is given a `Candidate`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sundog.expr.buffers import Bools, Indices
+from sundog.expr.dynamic_filters.threshold import OrderPlace, order_place
+from sundog.expr.ordering import SortKey
+from sundog.expr.rank_columns import RankColumn
+from sundog.parquet.meta.statistics import Bounds
+from sundog.parquet.prune.access_plan import ParquetAccessPlan
+from sundog.parquet.prune.pruning import Verdict
+from sundog.parquet.prune.row_group_pruner import Candidate, best_places
+
+
+@dataclass(frozen=True, eq=False)
+class RowGroupQueue:
+    """`slots` in the order in which they are taken, of which the first `ordered` have a known place."""
+
+    access: ParquetAccessPlan
+    key: SortKey
+    best: RankColumn
+    is_null: Bools
+    must_read: Bools
+    slots: npt.NDArray[np.int64]
+    ordered: int
+
+    @classmethod
+    def of(cls, access: ParquetAccessPlan, bounds: Bounds, key: SortKey, must_read: Bools) -> RowGroupQueue:
+        """Row groups that the WHERE leaves. Equal ones are in the order of the table."""
+        best, is_null = best_places(bounds, key)
+        left = access.left
+        nulls = left[is_null[left]]
+        unknown = left[~(is_null | best.known)[left]]
+        values = best.best_first(left[best.known[left]], key.descending)
+        known = (nulls, values) if key.nulls_first else (values, nulls)
+        ordered = len(nulls) + len(values)
+        return cls(access, key, best, is_null, must_read, np.concatenate([*known, unknown]), ordered)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def place(self, slot: int) -> OrderPlace | None:
+        """The best place of a row of a row group; None where it is not known."""
+        if self.is_null[slot]:
+            return order_place(None, self.key)
+        rank = self.best[slot]
+        return None if rank is None else order_place(rank, self.key)
+
+    def candidate(self, slot: int) -> Candidate:
+        file = int(self.access.statistics.file_of[slot])
+        return Candidate(
+            file,
+            slot - int(self.access.statistics.footers.starts[file]),
+            int(self.access.statistics.rows[slot]),
+            bool(self.access.verdicts[slot] == Verdict.ALL_ROWS_MATCH),
+            self.place(slot),
+            bool(self.must_read[slot]),
+        )
+
+    def candidates(self) -> list[Candidate]:
+        """All of them, for those who look at few."""
+        return [self.candidate(slot) for slot in self.slots.tolist()]
+
+    def taken(self, count: int) -> RowGroupQueue:
+        """The queue without its first row groups."""
+        return replace(self, slots=self.slots[count:], ordered=max(self.ordered - count, 0))
+
+    def without(self, skips: Callable[[Candidate], bool]) -> tuple[RowGroupQueue, Indices]:
+        """The queue without those that `skips` says cannot win, and these. It holds for all behind the first."""
+        first = bisect_left(
+            range(self.ordered),
+            True,
+            key=lambda at: skips(replace(self.candidate(int(self.slots[at])), must_read=False)),
+        )
+        behind = self.slots[first : self.ordered]
+        must_read = self.must_read[behind]
+        kept = np.concatenate([self.slots[:first], behind[must_read], self.slots[self.ordered :]])
+        return replace(self, slots=kept, ordered=first + int(must_read.sum())), behind[~must_read]

@@ -1,0 +1,109 @@
+"""Footers of a table that nobody has written: rows, row groups, files, and how the key lies in them.
+
+    clustering 1     each row group has keys of its own, as in a log           [0..9] [10..19] [20..29]
+    clustering 0     each row group has keys from everywhere                   [0..29] [0..29] [0..29]
+
+The planner takes them for the footers of real files, as long as nothing is read of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sundog.expr.rank_columns import Longs, RankColumn
+from sundog.parquet.meta.file_schema import ColumnSource, Reading
+from sundog.parquet.meta.table_footers import ColumnBounds, ColumnFacts, ColumnKey, TableFooters
+from sundog.parquet.reading import DataFile, FileColumn
+from sundog.tables.parquet_folder import ParquetFolder
+
+_TEXT_ENDS = b"n00000000", b"n99999999"
+_FILE_OVERHEAD = 100_000  # bytes of a file beside its column chunks
+_STAMP = 5
+
+
+@dataclass(frozen=True)
+class SyntheticColumn:
+    """A column of `bytes_per_value` stored bytes. `clustering` is that of its values in the order of the rows."""
+
+    name: str
+    dtype: pa.DataType
+    bytes_per_value: float
+    clustering: float = 0.0
+
+
+COLUMNS = (
+    SyntheticColumn("time", pa.int64(), 8.0, clustering=1.0),
+    SyntheticColumn("user", pa.int64(), 8.0),
+    SyntheticColumn("amount", pa.float64(), 8.0),
+    SyntheticColumn("name", pa.string(), 12.0),
+)
+
+
+@dataclass(frozen=True)
+class SyntheticTable:
+    """A table as `ParquetFolder` has it, and what its footers say."""
+
+    table: ParquetFolder
+    footers: TableFooters
+
+    @classmethod
+    def of(cls, rows: int, row_groups: int, files: int, columns: Sequence[SyntheticColumn] = COLUMNS) -> SyntheticTable:
+        """Rows and row groups are shared out evenly, the first ones have more. Values of numbers are 0 to `rows`."""
+        if not 1 <= files <= row_groups <= rows:
+            raise ValueError("a table has rows, no more row groups than rows, and no more files than row groups")
+        row_counts = _even(rows, row_groups)
+        groups = _even(row_groups, files)
+        sizes = sum((_bytes(row_counts, column) for column in columns), np.zeros(row_groups, np.int64))
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(groups)])
+        file_bytes = np.add.reduceat(sizes, starts[:-1]) + _FILE_OVERHEAD
+        paths = tuple(f"/synthetic/part-{number:06d}.parquet" for number in range(files))
+        file_columns = tuple(
+            FileColumn(f"{column.name}#{number + 1}", column.name, column.dtype)
+            for number, column in enumerate(columns)
+        )
+        table = ParquetFolder(
+            tuple(DataFile(path, size, 0) for path, size in zip(paths, file_bytes.tolist(), strict=True)),
+            file_columns,
+            label="synthetic",
+        )
+        stamps = np.zeros((files, _STAMP), np.int64)
+        stamps[:, 0] = file_bytes
+        facts = {
+            ColumnKey.of(own, table.options): _facts(column, number, row_counts, files)
+            for number, (column, own) in enumerate(zip(columns, file_columns, strict=True))
+        }
+        return cls(table, TableFooters(paths, stamps, starts, row_counts, sizes, facts))
+
+
+def _even(total: int, parts: int) -> Longs:
+    counts = np.full(parts, total // parts, np.int64)
+    counts[: total % parts] += 1
+    return counts
+
+
+def _bytes(row_counts: Longs, column: SyntheticColumn) -> Longs:
+    sizes: Longs = (row_counts * column.bytes_per_value).astype(np.int64)
+    return sizes
+
+
+def _facts(column: SyntheticColumn, leaf: int, row_counts: Longs, files: int) -> ColumnFacts:
+    source = ColumnSource("", column.dtype, leaf, Reading.AS_IS)
+    bounds = ColumnBounds(*_ends(column, row_counts), np.zeros(len(row_counts), np.int64))
+    return ColumnFacts((source,), np.zeros(files, np.int32), _bytes(row_counts, column), bounds)
+
+
+def _ends(column: SyntheticColumn, row_counts: Longs) -> tuple[RankColumn, RankColumn]:
+    """A row group of a clustered column has the values of its rows' numbers, and of neighbours on both sides."""
+    if not pa.types.is_integer(column.dtype) and not pa.types.is_floating(column.dtype):
+        low, high = (RankColumn.filled(end, len(row_counts), column.dtype) for end in _TEXT_ENDS)
+        return low, high
+    behind = np.cumsum(row_counts)
+    total = int(behind[-1])
+    reach = int((1.0 - column.clustering) * total)
+    lows, highs = np.maximum(behind - row_counts - reach, 0), np.minimum(behind - 1 + reach, total - 1)
+    low, high = (RankColumn.of_array(pa.array(each).cast(column.dtype, safe=False)) for each in (lows, highs))
+    return low, high
