@@ -50,6 +50,9 @@ METRICS: dict[str, Metric] = _declare(
     Metric("rows_filtered", Category.ROWS, "Rows that a WHERE removed after decoding."),
     # scan
     Metric("files_total", Category.ROWS, "Files of the relation after Spark's partition pruning."),
+    Metric(
+        "footers_read_executors", Category.ROWS, "Footers that executors read for the plan of a table of many files."
+    ),
     Metric("files_pruned_statistics", Category.ROWS, "Files that WHERE and file statistics rule out at the start."),
     Metric("files_pruned_dynamic_filter", Category.ROWS, "Files that the live threshold ruled out as a whole."),
     Metric("row_groups_total", Category.ROWS, "Row groups of the files."),

@@ -76,6 +76,9 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     groups_per_row: float = _cost(0.2, "not measured: groups of a GROUP BY for each of its rows")
     number_bytes: int = _cost(8, "bytes of a value of a build side, by its type")
     string_bytes: int = _cost(32, "not measured: bytes of a string of a build side with its offset")
+    footer_job_files: int = _cost(
+        1000, "a footer of 10 row groups takes 2 to 3 processor ms to read, check and keep; a Spark job some 0.3 s"
+    )
     probe_row_groups: int = _cost(3, "row groups whose first rows show how many keys there are")
     sample_row_groups: int = _cost(8, "row groups whose keys show where to cut ranges of equal depth")
     max_computed_sums: int = _cost(

@@ -46,6 +46,7 @@ from sundog.plan.logical import (
 )
 from sundog.plan.lower.aggregate import lower_aggregate
 from sundog.plan.lower.facts import Facts, compared_columns
+from sundog.plan.lower.footers import read_footers_of_many
 from sundog.plan.lower.join import lower_join
 from sundog.plan.lower.scan import TableScan, lower_local_rows, lower_scan, lower_union
 from sundog.plan.lower.subqueries import compute_subqueries
@@ -133,6 +134,10 @@ class Planner:
     def driver_site(self) -> Site:
         return self._sites.driver
 
+    @property
+    def executors_site(self) -> Site:
+        return self._sites.executors()
+
     def site_of_small(self, size: int) -> Site:
         """Where to decode so many bytes of a small step: the driver, which needs no Spark job, or the plan's own
         site."""
@@ -164,6 +169,8 @@ class Planner:
     def lower_all(self) -> Steps[Pipeline]:
         """The open stage that gives the rows of the whole plan."""
         self.tree = yield from compute_subqueries(self, self._subqueries)
+        if self._settings.placement != "driver" and not self._sites.problem:
+            yield from read_footers_of_many(self, self._scans)
         self.graph.site = self.site
         self._check_files()
         return (yield from self.lower(self.tree))

@@ -1,0 +1,39 @@
+"""Footers of many files are read by a job of the executors before anything is planned; few are read by the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sundog.operators.scan.footers import FILES_IN_BATCH, FooterRead, JobFooters, footer_scans
+from sundog.parquet.meta.table_footers import TABLES
+from sundog.parquet.prune.access_plan import FilesLeft, files_left
+from sundog.plan.logical import Scan
+from sundog.plan.stages import Parts, Pipeline, Place
+
+if TYPE_CHECKING:
+    from sundog.plan.lower.planner import Planner, Steps
+
+
+def read_footers_of_many(planner: Planner, scans: list[Scan]) -> Steps[None]:
+    """Have executors read the footers of those scans that the driver would be long at; not those that it knows."""
+    least = planner.driver_site.costs.footer_job_files
+    for scan in scans:
+        if len(scan.table.files) < least or any(file.deletes for file in scan.table.files):
+            continue
+        left = files_left(scan.table, scan.columns, scan.predicate, scan.filters, planner.facts.compared)
+        if len(left.files) >= least:
+            yield from _read(planner, left)
+
+
+def _read(planner: Planner, left: FilesLeft) -> Steps[None]:
+    asked = (left.reading, left.bounded)
+    unknown = TABLES.unknown(left.files, *asked)
+    if len(unknown) < planner.driver_site.costs.footer_job_files:
+        return
+    slots = planner.executors_site.slots
+    tasks = min(len(unknown) // FILES_IN_BATCH + 1, slots * planner.executors_site.costs.scan_tasks_per_slot)
+    sources = footer_scans(unknown, *asked, tasks)
+    rows = yield from planner.step(
+        Pipeline(Place.EXECUTORS, "Footers", (Parts(sources, (FooterRead(len(unknown)),)),)), is_probe=True
+    )
+    planner.facts.footers(left.files, *asked, JobFooters(rows or [], left.reading).read)
