@@ -31,7 +31,7 @@ class TopKPlan:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The queue as objects, for those who look at few."""
-        return tuple(self.queue.candidates())
+        return tuple(self.queue.candidates(len(self.queue)))
 
     @property
     def late_columns(self) -> tuple[str, ...]:

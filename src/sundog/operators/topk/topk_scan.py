@@ -25,7 +25,7 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -98,11 +98,7 @@ class TopKSearch:
         """
         if self._threshold_prunes_nothing():
             self._round_size *= self._costs.topk_round_growth
-        taken: list[Candidate] = []
-        prunable = 0
-        while prunable < tasks * self._round_size and (candidate := self._next()) is not None:
-            taken.append(candidate)
-            prunable += candidate.best is not None and not candidate.must_read
+        taken = self._take(tasks * self._round_size)
         if not taken:
             return []
         self._round_size *= self._costs.topk_round_growth
@@ -136,19 +132,32 @@ class TopKSearch:
 
     def _next(self) -> Candidate | None:
         with self._lock:
-            while len(self._queue):
-                slot = int(self._queue.slots[0])
-                candidate = self._queue.candidate(slot)
-                if self.plan.spec.switches.row_groups and self._pruner.should_skip(candidate):
-                    self._queue, skipped = self._queue.without(lambda _: True)  # none behind it can win either
-                    self.judged.append((skipped, False, self.filter.snapshot()))
-                    self.metrics.add("row_groups_pruned_dynamic_filter", len(skipped))
-                    continue
-                self._queue = self._queue.taken(1)
-                self.judged.append((np.array([slot]), True, self.filter.snapshot()))
-                self._touched.add(candidate.file)
-                return candidate
-            return None
+            if len(self._queue) and self._prunes(self._queue.candidate(int(self._queue.slots[0]))):
+                self._skip(lambda _: True)  # none behind it can win either
+            return next(iter(self._taken(1)), None)
+
+    def _take(self, prunable: int) -> list[Candidate]:
+        """The best of the queue that can still win, so many that a threshold might rule out."""
+        with self._lock:
+            self._skip(self._prunes)
+            return self._taken(self._queue.reaching(prunable))
+
+    def _prunes(self, candidate: Candidate) -> bool:
+        return self.plan.spec.switches.row_groups and self._pruner.should_skip(candidate)
+
+    def _skip(self, cannot_win: Callable[[Candidate], bool]) -> None:
+        self._queue, skipped = self._queue.without(cannot_win)
+        if len(skipped):
+            self.judged.append((skipped, False, self.filter.snapshot()))
+            self.metrics.add("row_groups_pruned_dynamic_filter", len(skipped))
+
+    def _taken(self, count: int) -> list[Candidate]:
+        candidates, slots = self._queue.candidates(count), self._queue.slots[:count]
+        if candidates:
+            self._queue = self._queue.taken(count)
+            self.judged.append((slots, True, self.filter.snapshot()))
+            self._touched.update(candidate.file for candidate in candidates)
+        return candidates
 
     def _slices(self, share: Sequence[Candidate]) -> tuple[tuple[int, FileSlice], ...]:
         return tuple((number, self.plan.access.whole_file(number)) for number in sorted({c.file for c in share}))

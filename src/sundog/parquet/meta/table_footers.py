@@ -140,8 +140,13 @@ class TableFooters:
 
     def identity(self, number: int) -> Stamp:
         """`Footer.identity` of a file."""
-        first, behind = int(self.starts[number]), int(self.starts[number + 1])
-        return (int(self.stamps[number, 0]), behind - first, int(self.row_counts[first:behind].sum()))
+        size, groups, rows = self._identities[number].tolist()
+        return (size, groups, rows)
+
+    @cached_property
+    def _identities(self) -> Longs:
+        behind = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.row_counts)])
+        return np.stack([self.stamps[:, 0], np.diff(self.starts), np.diff(behind[self.starts])], axis=1)
 
     def groups_of(self, files: Indices) -> Indices:
         """The row groups of these files, file by file."""

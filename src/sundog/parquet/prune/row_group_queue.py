@@ -72,9 +72,33 @@ class RowGroupQueue:
             bool(self.must_read[slot]),
         )
 
-    def candidates(self) -> list[Candidate]:
-        """All of them, for those who look at few."""
-        return [self.candidate(slot) for slot in self.slots.tolist()]
+    def candidates(self, count: int) -> list[Candidate]:
+        """The first ones of the queue."""
+        slots, access = self.slots[:count], self.access
+        return list(
+            map(
+                Candidate,
+                access.statistics.file_of[slots].tolist(),
+                access.row_groups(slots).tolist(),
+                access.statistics.rows[slots].tolist(),
+                (access.verdicts[slots] == Verdict.ALL_ROWS_MATCH).tolist(),
+                self._places(slots),
+                self.must_read[slots].tolist(),
+            )
+        )
+
+    def _places(self, slots: Indices) -> list[OrderPlace | None]:
+        if self.best.words is None:
+            return [self.place(slot) for slot in slots.tolist()]
+        null, words = order_place(None, self.key), self.best.words[slots].tolist()
+        kinds = zip(words, self.is_null[slots].tolist(), self.best.known[slots].tolist(), strict=True)
+        return [null if is_null else order_place(word, self.key) if known else None for word, is_null, known in kinds]
+
+    def reaching(self, prunable: int) -> int:
+        """How many of the first row groups hold so many that a threshold may rule out; all, if there are fewer."""
+        may_be = ~self.must_read[self.slots[: self.ordered]]
+        found = int(np.searchsorted(np.cumsum(may_be), prunable)) + 1
+        return found if found <= self.ordered else len(self.slots)
 
     def taken(self, count: int) -> RowGroupQueue:
         """The queue without its first row groups."""
