@@ -79,7 +79,7 @@ def test_footers_of_many_files_are_read_by_executors(session: Any, folder: Path)
 def test_a_file_that_is_rewritten_is_seen(session: Any, folder: Path) -> None:
     forget()
     run(session, folder, "auto")
-    path = folder / "part-01234.parquet"
+    path = folder / "part-01123.parquet"
     path.unlink()
     pq.write_table(pa.table({"id": [10**6], "name": ["the newest"]}), path)
     ours, metrics = run(session, folder, "auto")

@@ -113,6 +113,14 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     max_shares: int = _cost(
         8, "tasks that each read all rows; with more the shuffle is as fast for all but narrow rows"
     )
+    few_slots: int = _cost(
+        4,
+        "not measured: slots up to which tasks may each read most of a table, if that costs less than moving its rows",
+    )
+    max_reads_by_many: float = _cost(
+        2,
+        "not measured: reads of a row with more slots than that; what each task reads would not shrink with more of them",
+    )
     max_exchange_partitions: int = _cost(1000, "partitions of one exchange, beyond which blocks become tiny")
     sort_memory_factor: float = _cost(8, "peak memory of sorting and computing a range over the bytes of its columns")
     sort_range_rows: int = _cost(

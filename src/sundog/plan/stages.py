@@ -59,6 +59,11 @@ class Site:
         return self.task_memory_bytes * (self.slots if self.on_threads else self.executor_slots)
 
     @property
+    def max_reads(self) -> float:
+        """How many times all rows may be read, whatever else would cost: the work must shrink as slots become more."""
+        return math.inf if self.slots <= self.costs.few_slots else self.costs.max_reads_by_many
+
+    @property
     def on_threads(self) -> bool:
         """Whether tasks share the memory of one process."""
         return self.place is Place.DRIVER

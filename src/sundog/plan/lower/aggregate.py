@@ -144,7 +144,8 @@ def _shares(planner: Planner, plan: Aggregate, keys: tuple[NamedExpr, ...], move
     state_bytes = state_layout(keys, plan.aggregates).single_bytes * rows + access.column_bytes(texts)
     shares = slots * math.ceil(state_bytes * costs.share_memory_factor / (slots * site.task_memory_bytes))
     moving = moved * (costs.shuffle_row_in_reread_bytes + costs.shuffle_byte_in_reread_bytes * size / rows)
-    return 1 if shares > costs.max_shares or (shares - 1) * size > moving else shares
+    most = min(costs.max_shares, site.max_reads)
+    return 1 if shares > most or (shares - 1) * size > moving else shares
 
 
 def _probe(planner: Planner, child: LogicalPlan, keys: tuple[NamedExpr, ...]) -> Steps[dict[str, Any] | None]:

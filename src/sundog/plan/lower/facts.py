@@ -44,8 +44,12 @@ class QueryFooters:
             if same and not known.lacks(reading, bounded):
                 return known
         found = TABLES.get(files, reading, bounded, read)
-        self._known.append(found)
+        self.know(found)
         return found
+
+    def know(self, footers: TableFooters) -> None:
+        """Take these for what the files say."""
+        self._known.append(footers)
 
 
 class Facts:

@@ -123,9 +123,12 @@ def _after_sample(planner: Planner, plan: Window, steps: WindowSteps, possible: 
             scans = possible.scans
             if sample is not None:
                 scans = scans.cut_by(sample, steps.need.reach, fewest_ranges(size, site))
-            rows = yield from _over_reads(planner, plan, steps, scans, _BY_SAMPLE)
-            if rows is not None:
-                return rows
+            if scans.reads.cost <= site.max_reads:
+                rows = yield from _over_reads(planner, plan, steps, scans, _BY_SAMPLE)
+                if rows is not None:
+                    return rows
+            else:  # even ranges would read more than statistics alone had it
+                possible = _RangeScans(scans, None)
     rows = held if held is not None else (yield from planner.lower(plan.child))
     if possible is None:
         return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site)))
@@ -307,7 +310,7 @@ def _range_scans(planner: Planner, plan: Window, steps: WindowSteps) -> _RangeSc
         if scans is None or scans.extremes.overflows(steps.need.reach, key):
             return None
         scans = replace(scans, reads=replace(scans.reads, key=plan.order_by[0]))
-        if scans.reads.cost <= max_reads:
+        if scans.reads.cost <= min(max_reads, site.max_reads):
             return _RangeScans(scans, strategy)
         found = _RangeScans(scans, None)
     return found
