@@ -119,7 +119,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     )
     max_reads_by_many: float = _cost(
         2,
-        "not measured: reads of a row with more slots than that; what each task reads would not shrink with more of them",
+        "a rule: reads of a row with more slots than that, so that a task reads less the more of them there are",
     )
     max_exchange_partitions: int = _cost(1000, "partitions of one exchange, beyond which blocks become tiny")
     sort_memory_factor: float = _cost(8, "peak memory of sorting and computing a range over the bytes of its columns")
