@@ -79,6 +79,7 @@ METRICS: dict[str, Metric] = _declare(
     # topk
     Metric("topk_rounds", Category.ROWS, "Rounds of scan tasks, each with the threshold of all rounds before."),
     Metric("threshold_updates", Category.ROWS, "Times the threshold tightened (its generation).", Level.DEV),
+    Metric("subplans_shared", Category.ROWS, "Subplans that were computed once and read several times."),
     # join
     Metric("join_build_rows", Category.ROWS, "Rows of build sides of joins."),
     Metric("join_probe_rows", Category.ROWS, "Rows that were looked up in build sides."),

@@ -69,6 +69,12 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     min_held_pruning: float = _cost(
         4, "not measured: rows of the other side for each held row, below which its keys prune too little"
     )
+    shared_bytes: int = _cost(
+        256 << 20, "not measured: rows of a subplan that is computed once and held, at most", may_be_zero=True
+    )
+    min_shared_reads: float = _cost(
+        1.2, "not measured: times that the places of a subplan would read it, after their filters, for it to be shared"
+    )
     kept_by_equality: float = _cost(0.05, "not measured: share of rows that pass a comparison by =, or are NULL")
     kept_by_range: float = _cost(0.3, "not measured: share of rows that pass a comparison by < or >")
     kept_by_match: float = _cost(0.2, "not measured: share of rows that pass a LIKE")

@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sundog.plan.stages import BuildRows, Described, Input, PairedRows, Parts, SparkRows, Stage, StageGraph, StageRows
+from sundog.plan.stages import (
+    BuildRows,
+    Described,
+    Hold,
+    Input,
+    PairedRows,
+    Parts,
+    SparkRows,
+    Stage,
+    StageGraph,
+    StageRows,
+)
 
 
 @dataclass(frozen=True)
@@ -42,10 +53,11 @@ def outline(graph: StageGraph) -> list[Line]:
     """The steps from the result down to the files; of a plan that failed on the way, from the last stage that it
     has. Then those of its subqueries."""
     root = graph.result or (graph.stages[-1] if graph.stages else None)
-    lines = [] if root is None else list(_stage_lines(root, 0))
+    held: set[int] = set()
+    lines = [] if root is None else list(_stage_lines(root, 0, held))
     for stage in graph.subqueries:
         if stage is not root:
-            lines += _input_lines(StageRows(stage), stage, 0, None)
+            lines += _input_lines(StageRows(stage), stage, 0, None, held)
     return lines
 
 
@@ -57,7 +69,18 @@ class _BuildSide:
         return "BuildSide"
 
 
-def _stage_lines(stage: Stage, depth: int) -> Iterator[Line]:
+@dataclass(frozen=True)
+class _HeldAbove:
+    """Rows of a subplan whose steps are above, at its first reader."""
+
+    number: int
+
+    def describe(self) -> str:
+        return f"HeldRows: of the Hold above, stage {self.number}"
+
+
+def _stage_lines(stage: Stage, depth: int, held: set[int]) -> Iterator[Line]:
+    """`held`: the numbers of the stages that hold their rows and are described already."""
     builds = {each.operator: each.stage for each in stage.inputs if isinstance(each, BuildRows)}
     inputs = [each for each in stage.inputs if not isinstance(each, BuildRows)]
     for number in range(len(stage.operators), 0, -1):
@@ -65,15 +88,15 @@ def _stage_lines(stage: Stage, depth: int) -> Iterator[Line]:
         depth += 1
         if number in builds:
             yield Line(depth, _BuildSide(), (builds[number],), len(builds[number].operators))
-            yield from _stage_lines(builds[number], depth + 1)
+            yield from _stage_lines(builds[number], depth + 1, held)
     if len(inputs) > 1:
         yield Line(depth, _Union(), (stage,), None)
         depth += 1
     for number, each in enumerate(inputs):
-        yield from _input_lines(each, stage, depth, number if len(inputs) > 1 else None)
+        yield from _input_lines(each, stage, depth, number if len(inputs) > 1 else None, held)
 
 
-def _input_lines(each: Input, stage: Stage, depth: int, place: int | None) -> Iterator[Line]:
+def _input_lines(each: Input, stage: Stage, depth: int, place: int | None, held: set[int]) -> Iterator[Line]:
     match each:
         case Parts(reads=reads, done_by=done_by):
             for number, spec in enumerate(reads):
@@ -82,15 +105,20 @@ def _input_lines(each: Input, stage: Stage, depth: int, place: int | None) -> It
         case SparkRows():
             yield Line(depth, each, (stage,), 0)
         case StageRows(stage=before):
-            yield from _output_lines(before, depth)
+            yield from _output_lines(before, depth, held)
         case PairedRows(build=build, probe=probe):
             for before in (build, probe):
-                yield from _output_lines(before, depth)
+                yield from _output_lines(before, depth, held)
 
 
-def _output_lines(stage: Stage, depth: int) -> Iterator[Line]:
+def _output_lines(stage: Stage, depth: int, held: set[int]) -> Iterator[Line]:
+    if stage.number in held:
+        yield Line(depth, _HeldAbove(stage.number), (stage,), None)
+        return
+    if isinstance(stage.output, Hold):
+        held.add(stage.number)
     yield Line(depth, stage.output, (stage,), len(stage.operators) + 1)
-    yield from _stage_lines(stage, depth + 1)
+    yield from _stage_lines(stage, depth + 1, held)
 
 
 def steps_of(graph: StageGraph) -> list[Stage]:

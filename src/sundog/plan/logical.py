@@ -237,6 +237,24 @@ class Window(LogicalPlan):
         return pa.schema([*fields, *((c.name, c.dtype) for c in self.calls)])
 
 
+@dataclass(frozen=True)
+class Shared(LogicalPlan):
+    """Rows of a subplan that `readers` places of the plan read; all of one `number` have the same child.
+
+    `columns`: the names of the child's columns, each with its name here.
+    """
+
+    child: LogicalPlan
+    number: int
+    readers: int
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        below = self.child.schema
+        return pa.schema([(name, below.field(source).type) for source, name in self.columns])
+
+
 def subqueries_in(plan: LogicalPlan) -> list[int]:
     """The numbers of the subqueries that a plan reads, each once, in the order in which they stand there."""
     exprs = (expr for node in walk(plan) for expr in expressions_of(node))

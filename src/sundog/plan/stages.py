@@ -156,8 +156,10 @@ class Gather:
 class Hold:
     """Output: rows stay where they are, for several readers."""
 
+    readers: int = 2
+
     def describe(self) -> str:
-        return "Hold: computed once, read twice"
+        return f"Hold: computed once, read {'twice' if self.readers == 2 else f'{self.readers} times'}"
 
 
 @dataclass(frozen=True)
@@ -246,9 +248,9 @@ class StageGraph:
         stage = self.end(rows, Exchange(partitioner, unsplit_rows))
         return Pipeline(rows.place, purpose, (StageRows(stage),))
 
-    def hold(self, rows: Pipeline) -> Pipeline:
+    def hold(self, rows: Pipeline, readers: int = 2) -> Pipeline:
         """The same rows, computed once and readable several times."""
-        return Pipeline(rows.place, rows.purpose, (StageRows(self.end(rows, Hold())),))
+        return Pipeline(rows.place, rows.purpose, (StageRows(self.end(rows, Hold(readers))),))
 
     def process_tasks(self, rows: Pipeline) -> int:
         """The tasks that share out the partitions of a stage between the processes of executors; 0: nothing to share.

@@ -25,13 +25,15 @@ def session_for_blocks(session: SparkSession) -> SparkSession:
     hands over the first (10 M groups: 2.0 s against 1.6 s in the second phase). Partitions are counted for the machine
     and their sizes known to be alike, so there is nothing for adaptive execution to find out. No checksum of what each
     task sends, by which Spark notices that a repeated task sent something else: one that is repeated here sends the
-    same groups, though maybe in other blocks (a fifth of the JVM's samples of Java code were in it).
+    same groups, though maybe in other blocks (a fifth of the JVM's samples of Java code were in it). The partitions of
+    a union stay apart: Spark would else make one of those that it knows to be partitioned alike, as with held rows.
     """
     with _lock:
         if session not in _block_sessions:
             own = session.newSession()
             own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
             own.conf.set("spark.sql.adaptive.enabled", "false")
+            own.conf.set("spark.sql.unionOutputPartitioning", "false")
             for key, value in spark_version().block_confs.items():
                 own.conf.set(key, value)
             _block_sessions[session] = own

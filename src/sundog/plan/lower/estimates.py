@@ -7,9 +7,13 @@ are left. A wrong guess costs time, never an answer: what was really built decid
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from sundog.expr.calls import JoinKind
+from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import (
     And,
+    Column,
     Compare,
     CompareOp,
     Expr,
@@ -40,6 +44,8 @@ from sundog.plan.logical import (
     Window,
 )
 from sundog.plan.lower.facts import Facts
+from sundog.plan.lower.push_filter import push_filter
+from sundog.tree import walk
 from sundog.types import is_text
 
 _FOREIGN_ROWS = 1e9  # rows of Spark's: nobody knows, and they are not gathered to find out
@@ -91,6 +97,62 @@ def _base_rows(plan: LogicalPlan, facts: Facts) -> float:
     if isinstance(plan, LocalRows):
         return float(plan.batch.num_rows)
     return max((_base_rows(child, facts) for child in plan.children), default=_FOREIGN_ROWS)
+
+
+def read_share(
+    tree: LogicalPlan, path: Sequence[int], same: Collection[LogicalPlan], facts: Facts, costs: Costs
+) -> float:
+    """A guess of the share of rows that a subplan at `path` need read, after the key filters of the joins above it.
+
+    `same`: the subplans that give the same rows, whose keys keep all.
+    """
+    share, known = 1.0, {id(node) for node in same}
+    node = tree
+    for depth, index in enumerate(path):
+        side = node.children[index]
+        if isinstance(node, Join) and _is_filtered(node, index, facts, costs):
+            keys = [key.right if index else key.left for key in node.keys if not key.null_safe]
+            pushed = (push_filter(side, KeyFilter(key.name, None)) for key in keys if isinstance(key, Column))
+            below = path[depth + 1 :]
+            if any(_filters(_at(plan, below)) > _filters(_at(side, below)) for plan in pushed):
+                share = min(share, _kept_keys(node.children[1 - index], known, facts, costs))
+        node = side
+    return share
+
+
+def _kept_keys(plan: LogicalPlan, known: set[int], facts: Facts, costs: Costs) -> float:
+    """A guess of the share of a plan's keys that its predicates leave; its groups have as many keys as its rows."""
+    if id(plan) in known:
+        return 1.0
+    if isinstance(plan, LocalRows):
+        return min(1.0, costs.kept_by_equality * plan.batch.num_rows)
+    if isinstance(plan, Scan):
+        access = facts.access(plan)
+        pruned = access.rows() / max(access.total_rows(), 1)
+        return float(min(pruned, kept_share(plan.predicate, costs)))
+    below: list[float] = [_kept_keys(child, known, facts, costs) for child in plan.children] or [1.0]
+    if isinstance(plan, Join) and plan.kind.drops_left:
+        return below[0] * below[1]
+    if isinstance(plan, Filter):
+        return below[0] * kept_share(plan.predicate, costs)
+    return max(below)
+
+
+def _is_filtered(join: Join, side: int, facts: Facts, costs: Costs) -> bool:
+    """Whether the keys of the other side will be known before this side is read."""
+    if join.kind is not JoinKind.INNER:
+        return join.kind.drops_left and side == 0
+    return estimated_rows(join.children[side], facts, costs) >= estimated_rows(join.children[1 - side], facts, costs)
+
+
+def _at(plan: LogicalPlan, path: Sequence[int]) -> LogicalPlan:
+    for index in path:
+        plan = plan.children[index]
+    return plan
+
+
+def _filters(plan: LogicalPlan) -> int:
+    return sum(len(node.filters) for node in walk(plan) if isinstance(node, Scan))
 
 
 def kept_share(predicate: Expr | None, costs: Costs) -> float:

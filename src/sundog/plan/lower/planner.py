@@ -12,7 +12,7 @@ every step but the probes, which are cheap and bounded, and the planner then end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -22,6 +22,8 @@ import pyarrow as pa
 
 from sundog.config import Settings
 from sundog.errors import InternalError
+from sundog.expr.calls import NamedExpr
+from sundog.expr.nodes import Column
 from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
 from sundog.operators.limit import LimitOperator
@@ -39,12 +41,14 @@ from sundog.plan.logical import (
     LogicalPlan,
     Project,
     Scan,
+    Shared,
     Sort,
     TopK,
     Union,
     Window,
 )
 from sundog.plan.lower.aggregate import lower_aggregate
+from sundog.plan.lower.estimates import estimated_bytes, read_share
 from sundog.plan.lower.facts import Facts, compared_columns
 from sundog.plan.lower.footers import read_footers_of_many
 from sundog.plan.lower.join import lower_join
@@ -52,9 +56,10 @@ from sundog.plan.lower.scan import TableScan, lower_local_rows, lower_scan, lowe
 from sundog.plan.lower.subqueries import compute_subqueries
 from sundog.plan.lower.topk import lower_topk
 from sundog.plan.lower.window import lower_window
+from sundog.plan.sharing import Occurrence, share_subplans
 from sundog.plan.stages import Gather, Parts, Pipeline, Place, Result, Site, SparkRows, Stage, StageGraph
 from sundog.support import Code, Declined
-from sundog.tree import walk
+from sundog.tree import children_first, walk
 
 T = TypeVar("T")
 
@@ -104,6 +109,7 @@ class Planner:
         self._sites = sites
         self._for_good = for_good
         self._subqueries = subqueries
+        self._shared: dict[int, Pipeline] = {}  # by number, as planned by the first reader
 
     @cached_property
     def site(self) -> Site:
@@ -149,7 +155,7 @@ class Planner:
         It adds its stages to the same graph.
         """
         part = Planner(tree, self._settings, self._sites, self._for_good)
-        part.graph, part.facts = self.graph, self.facts
+        part.graph, part.facts, part._shared = self.graph, self.facts, self._shared
         size = self.facts.size(tree)
         small = size is not None and size.column_bytes <= self.site.costs.small_step_bytes
         part.site = self._sites.driver if small else self.site
@@ -172,6 +178,7 @@ class Planner:
         if self._settings.placement != "driver" and not self._sites.problem:
             yield from read_footers_of_many(self, self._scans)
         self.graph.site = self.site
+        self.tree = share_subplans(self.tree, self._is_worth_sharing)
         self._check_files()
         return (yield from self.lower(self.tree))
 
@@ -183,7 +190,8 @@ class Planner:
 
     @property
     def _scans(self) -> list[Scan]:
-        return [node for node in walk(self.tree) if isinstance(node, Scan)]
+        """Each once, also in subplans that are read several times."""
+        return [node for node in children_first(self.tree) if isinstance(node, Scan)]
 
     def _check_files(self) -> None:
         for scan in self._scans:
@@ -222,6 +230,8 @@ class Planner:
                 return (yield from lower_join(self, plan))
             case TopK():
                 return (yield from lower_topk(self, plan))
+            case Shared():
+                return (yield from self._lower_shared(plan))
             case Sort():
                 rows = yield from self.lower(plan.child)
                 return self.graph.gather(rows, "Sort").then(SortOperator(plan.schema, plan.order))
@@ -233,6 +243,26 @@ class Planner:
                 return (yield from lower_window(self, plan))
             case _:
                 raise InternalError(f"nothing runs a {type(plan).__name__}")
+
+    def _lower_shared(self, plan: Shared) -> Steps[Pipeline]:
+        """The first reader plans the rows, the others find them held."""
+        if plan.number not in self._shared:
+            self._shared[plan.number] = self.graph.hold((yield from self.lower(plan.child)), plan.readers)
+            self.graph.metrics.add("subplans_shared")
+        rows = self._shared[plan.number]
+        if all(source == name for source, name in plan.columns) and len(plan.columns) == len(plan.child.schema):
+            return rows
+        types = {field.name: field.type for field in plan.child.schema}
+        return rows.then(ProjectOperator(tuple(NamedExpr(name, Column(of, types[of])) for of, name in plan.columns)))
+
+    def _is_worth_sharing(self, tree: LogicalPlan, places: Sequence[Occurrence]) -> bool:
+        """Whether computing a subplan once for all costs less than what the filters of its places leave of it."""
+        costs = self.site.costs
+        if estimated_bytes(places[0].node, self.facts, costs) > costs.shared_bytes:
+            return False
+        same = [each.node for each in places]
+        reads = sum(read_share(tree, each.path, same, self.facts, costs) for each in places)
+        return reads > costs.min_shared_reads
 
     def _limit(self, plan: Limit) -> Steps[Pipeline]:
         """One task that stops as soon as there are enough rows, where that is all there is to do."""
