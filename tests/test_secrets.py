@@ -18,6 +18,7 @@ from sundog.parquet.reading import DataFile, FileColumn
 from sundog.plan.logical import Scan, TopK
 from sundog.plan.lower.scan import TableScan
 from sundog.runtime.blocks import StageFunction
+from sundog.runtime.exchange import BlockOrder
 from sundog.runtime.worker_errors import ErrorChannel
 from sundog.tables.parquet_folder import ParquetFolder
 
@@ -44,7 +45,9 @@ def test_secrets_are_in_no_text_of_a_plan() -> None:
 
 def test_secrets_are_not_in_the_text_of_a_stage() -> None:
     sources = (pickle.dumps(relation()),)
-    function = StageFunction(0, sources, None, b"", 0, (), None, None, 1, 1, 0, False, 0, None, ErrorChannel.open())
+    function = StageFunction(
+        0, sources, None, b"", 0, (), None, None, 1, 1, 0, BlockOrder.ANY, 0, None, ErrorChannel.open()
+    )
     assert SECRET.encode() in sources[0], "executors need it"
     assert SECRET not in repr(function)
     assert function.errors.key.hex() not in repr(function)
@@ -70,5 +73,10 @@ def test_pickles_are_loaded_where_security_md_says_and_nowhere_else() -> None:
             if name in ("pickle.loads", "pickle.Unpickler"):
                 loading.add(str(path.relative_to(SOURCE)))
     listed = (SOURCE.parent.parent / "SECURITY.md").read_text().partition("## Every place that unpickles")[2]
-    assert loading == {"kernels/cache/code_cache.py", "runtime/sharing.py", "operators/window/ranges/carry.py"}
+    assert loading == {
+        "kernels/cache/code_cache.py",
+        "runtime/sharing.py",
+        "runtime/processes/mapping.py",
+        "operators/window/ranges/carry.py",
+    }
     assert all(f"`{path}`" in listed for path in loading)

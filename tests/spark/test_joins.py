@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
+from sundog.runtime.processes import mapping
 from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
@@ -106,6 +108,26 @@ def test_a_key_of_half_the_rows_is_spread(tables: Any, name: str) -> None:
         assert run.metrics["join_rows_spread"] >= FACTS // 2
         assert run.metrics["join_rows_replicated"] > 0
     assert_same(found, expected, ordered=False)
+
+
+@pytest.mark.parametrize("name", ["inner", "strings"])
+def test_workers_share_a_broadcast_build_side(tables: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping, "MIN_MAPPED_BYTES", 0)
+    with plain_spark(tables):
+        expected = tables.sql(QUERIES[name]).toArrow()
+    before = shared_files(tables)
+    with costs(tables, task_bytes=4096):
+        found = tables.sql(QUERIES[name]).toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert_same(found, expected, ordered=False)
+    if name == "inner":  # the other build side is small enough to go with each task
+        assert shared_files(tables) - before
+
+
+def shared_files(session: Any) -> set[Path]:
+    task = session.sparkContext.parallelize([0], 1).map(lambda _: os.environ["SPARK_LOCAL_DIRS"])
+    return {path for folder in task.first().split(",") for path in Path(folder).glob("sundog-shared-*[0-9a-f]")}
 
 
 @pytest.mark.parametrize("name", ["inner", "left", "full", "anti"])

@@ -2,7 +2,8 @@
 
 What a stage runs is pickled and sent with its tasks. A build side or a large set of keys would be sent with each of
 them. So these are left out of the pickle, which holds their number instead, and go as broadcast variables of Spark's: a
-Python worker loads one when a task first needs it, and keeps it for the tasks that follow.
+Python worker loads one when a task first needs it, and keeps it for the tasks that follow. The workers of an executor
+share the memory of large ones (`processes/mapping.py`), unless Spark encrypts what it writes to local disks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from sundog.expr.dynamic_filters.key_set import KeySet
 from sundog.operators.join.build_side import BuildSide
+from sundog.runtime.processes import mapping
 
 _MIN_SHARED_BYTES = 1 << 16
 
@@ -42,8 +44,13 @@ class SharedValues:
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self._broadcasts)
             self._values.append(value)
-            self._broadcasts.append(self._context.broadcast(value))
+            self._broadcasts.append(self._context.broadcast(self._packed(value)))
         return self._numbers[id(value)]
+
+    def _packed(self, value: Any) -> object:
+        """As it travels. A local file that sundog writes is not encrypted."""
+        encrypted = self._context.getConf().get("spark.io.encryption.enabled", "false").lower() == "true"
+        return value if encrypted or value.nbytes < mapping.MIN_MAPPED_BYTES else mapping.Mapped(value)
 
     def release(self) -> None:
         while self._broadcasts:
