@@ -115,27 +115,9 @@ def read_share(
             pushed = (push_filter(side, KeyFilter(key.name, None)) for key in keys if isinstance(key, Column))
             below = path[depth + 1 :]
             if any(_filters(_at(plan, below)) > _filters(_at(side, below)) for plan in pushed):
-                share = min(share, _kept_keys(node.children[1 - index], known, facts, costs))
+                share = min(share, kept_by_keys(node.children[1 - index], facts, costs, known))
         node = side
     return share
-
-
-def _kept_keys(plan: LogicalPlan, known: set[int], facts: Facts, costs: Costs) -> float:
-    """A guess of the share of a plan's keys that its predicates leave; its groups have as many keys as its rows."""
-    if id(plan) in known:
-        return 1.0
-    if isinstance(plan, LocalRows):
-        return min(1.0, costs.kept_by_equality * plan.batch.num_rows)
-    if isinstance(plan, Scan):
-        access = facts.access(plan)
-        pruned = access.rows() / max(access.total_rows(), 1)
-        return float(min(pruned, kept_share(plan.predicate, costs)))
-    below: list[float] = [_kept_keys(child, known, facts, costs) for child in plan.children] or [1.0]
-    if isinstance(plan, Join) and plan.kind.drops_left:
-        return below[0] * below[1]
-    if isinstance(plan, Filter):
-        return below[0] * kept_share(plan.predicate, costs)
-    return max(below)
 
 
 def _is_filtered(join: Join, side: int, facts: Facts, costs: Costs) -> bool:
@@ -194,22 +176,31 @@ def estimated_row_bytes(plan: LogicalPlan, costs: Costs) -> float:
     return sum(costs.string_bytes if is_text(field.type) else costs.number_bytes for field in plan.schema)
 
 
-def kept_by_keys(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
+def kept_by_keys(plan: LogicalPlan, facts: Facts, costs: Costs, all_kept: Collection[int] = ()) -> float:
     """A guess of the share of another table's rows whose key is among those of `plan`: as many as pass its conditions.
 
-    A GROUP BY has the keys of all its rows, so it is not by their number that keys are told.
+    A GROUP BY has the keys of all its rows, so it is not by their number that keys are told. `all_kept`: the ids of
+    plans whose keys keep all rows.
     """
+
+    def kept(child: LogicalPlan) -> float:
+        return kept_by_keys(child, facts, costs, all_kept)
+
+    if id(plan) in all_kept:
+        return 1.0
     match plan:
         case Scan():
             access = facts.access(plan)
-            return kept_share(plan.predicate, costs) * access.rows() / max(access.total_rows(), 1)
+            return float(min(kept_share(plan.predicate, costs), access.rows() / max(access.total_rows(), 1)))
+        case LocalRows():
+            return float(min(1.0, costs.kept_by_equality * plan.batch.num_rows))
         case Filter():
-            return kept_by_keys(plan.child, facts, costs) * kept_share(plan.predicate, costs)
+            return kept(plan.child) * kept_share(plan.predicate, costs)
         case Join(kind=JoinKind.INNER):
-            return kept_by_keys(plan.left, facts, costs) * kept_by_keys(plan.right, facts, costs)
+            return kept(plan.left) * kept(plan.right)
         case Join(kind=JoinKind.SEMI | JoinKind.LEFT | JoinKind.EXISTENCE):
-            return kept_by_keys(plan.left, facts, costs)
+            return kept(plan.left)
         case Project() | Aggregate() | Window() | Sort():
-            return kept_by_keys(plan.child, facts, costs)
+            return kept(plan.child)
         case _:
             return 1.0
