@@ -24,7 +24,7 @@ run = CliRunner().invoke
 def test_help_names_the_commands() -> None:
     result = run(app, ["--help"])
     assert result.exit_code == 0
-    for command in ("sql", "explain", "data", "bench", "doctor", "docs"):
+    for command in ("sql", "explain", "data", "bench", "doctor", "docs", "simulate"):
         assert f" {command} " in result.stdout
 
 

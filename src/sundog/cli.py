@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 import sundog
 from sundog.benchmarks import cli as benchmarks
-from sundog.commands import docs, doctor, query
+from sundog.commands import docs, doctor, query, simulate
 from sundog.commands.output import err, out, printable
 from sundog.demo import run as demo
 from sundog.errors import SundogError
@@ -67,7 +67,7 @@ def options(
     """Options of every subcommand."""
 
 
-for command in (demo, query, benchmarks, doctor, docs):
+for command in (demo, query, benchmarks, doctor, docs, simulate):
     command.register(app)
 
 if __name__ == "__main__":

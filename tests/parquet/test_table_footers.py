@@ -21,18 +21,18 @@ from sundog.expr.ranks import Rank
 from sundog.operators.topk.topk_plan import plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.operators.window.ranges.scans import plan_range_scans
-from sundog.parquet.meta import table_footers as module
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.meta.table_footers import (
     ColumnKey,
-    FooterTables,
     TableFooters,
     read_as_columns,
 )
 from sundog.parquet.problems import FileProblem
+from sundog.parquet.prune import footer_tables as module
 from sundog.parquet.prune.access_plan import plan_access
+from sundog.parquet.prune.footer_tables import FooterTables
 from sundog.parquet.prune.pruning import PruningPredicate, Verdict
 from sundog.parquet.prune.table_statistics import TableStatistics
 from sundog.parquet.reading import DataFile, ReadOptions, ReadSpec

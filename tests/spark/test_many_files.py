@@ -12,7 +12,7 @@ import pytest
 
 import sundog
 from sundog.parquet.meta.footer import FOOTERS
-from sundog.parquet.meta.table_footers import TABLES
+from sundog.parquet.prune.footer_tables import TABLES
 from tests.oracle.plain_spark import plain_spark
 from tests.spark.against_spark import answer
 

@@ -247,6 +247,22 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         2.0, "not measured: two rows in one is the least that saves anything", may_be_zero=True
     )
 
+    query_seconds: float = _cost(
+        0.8,
+        "processor time of a top-k that reads one row group, local[1] to local[4], busy; for `sundog simulate` only",
+    )
+    task_seconds: float = _cost(0.03, "of a Spark task that does nothing; this and those below for `sundog simulate`")
+    job_seconds: float = _cost(0.1, "of a Spark job of few tasks that do nothing")
+    footer_ns: float = _cost(2.5e6, "processor time of a footer of 10 row groups, read and kept as columns")
+    scan_ns_per_row: float = _cost(
+        5.0, "beside decoding; this and those below: 3.75 M rows of two integers, one thread"
+    )
+    group_ns_per_row: float = _cost(80.0, "3.75 M rows into 1 M partial groups of count and sum: 82 ns a row")
+    merge_ns_per_row: float = _cost(40.0, "1 M partial groups: 41 ns each")
+    sort_ns_per_row: float = _cost(52.0, "by a random integer; 2 ns a row that is in order already")
+    window_ns_per_row: float = _cost(20.0, "a RANGE sum 22 ns, row_number 5")
+    other_ns_per_row: float = _cost(4.0, "keeping the rows of a range 4 ns, dropping its halo 3")
+
     spark_start_seconds: float = _cost(0.1, "what Spark takes at least to plan a query and run a job")
     spark_operator_seconds: float = _cost(
         0.07, "and for each join, aggregate, window or sort: most add a stage, all add code to compile"

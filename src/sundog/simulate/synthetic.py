@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.expr.rank_columns import Longs, RankColumn
@@ -27,12 +29,16 @@ _STAMP = 5
 
 @dataclass(frozen=True)
 class SyntheticColumn:
-    """A column of `bytes_per_value` stored bytes. `clustering` is that of its values in the order of the rows."""
+    """A column of `bytes_per_value` stored bytes. `clustering` is that of its values in the order of the rows.
+
+    `distinct`: how many values there are; None, as many as rows.
+    """
 
     name: str
     dtype: pa.DataType
     bytes_per_value: float
     clustering: float = 0.0
+    distinct: int | None = None
 
 
 COLUMNS = (
@@ -49,6 +55,23 @@ class SyntheticTable:
 
     table: ParquetFolder
     footers: TableFooters
+    columns: tuple[SyntheticColumn, ...]
+
+    def column(self, name: str) -> SyntheticColumn:
+        """By the name that a query has for it."""
+        return next(each for each in self.columns if each.name == name.partition("#")[0])
+
+    def rank_bounds(self, name: str) -> ColumnBounds:
+        """Bounds of a column in all row groups."""
+        own = next(each for each in self.table.file_columns if each.name == name)
+        bounds = self.footers.columns[ColumnKey.of(own, self.table.options)].bounds
+        assert bounds is not None, "synthetic columns have bounds"
+        return bounds
+
+    def sizes(self, name: str) -> npt.NDArray[Any]:
+        """Uncompressed bytes of a column in all row groups."""
+        own = next(each for each in self.table.file_columns if each.name == name)
+        return self.footers.columns[ColumnKey.of(own, self.table.options)].sizes
 
     @classmethod
     def of(cls, rows: int, row_groups: int, files: int, columns: Sequence[SyntheticColumn] = COLUMNS) -> SyntheticTable:
@@ -76,7 +99,7 @@ class SyntheticTable:
             ColumnKey.of(own, table.options): _facts(column, number, row_counts, files)
             for number, (column, own) in enumerate(zip(columns, file_columns, strict=True))
         }
-        return cls(table, TableFooters(paths, stamps, starts, row_counts, sizes, facts))
+        return cls(table, TableFooters(paths, stamps, starts, row_counts, sizes, facts), tuple(columns))
 
 
 def _even(total: int, parts: int) -> Longs:
@@ -103,6 +126,9 @@ def _ends(column: SyntheticColumn, row_counts: Longs) -> tuple[RankColumn, RankC
         return low, high
     behind = np.cumsum(row_counts)
     total = int(behind[-1])
+    if column.distinct is not None:
+        low, high = (RankColumn.filled(end, len(row_counts), column.dtype) for end in (0, column.distinct - 1))
+        return low, high
     reach = int((1.0 - column.clustering) * total)
     lows, highs = np.maximum(behind - row_counts - reach, 0), np.minimum(behind - 1 + reach, total - 1)
     low, high = (RankColumn.of_array(pa.array(each).cast(column.dtype, safe=False)) for each in (lows, highs))

@@ -24,8 +24,9 @@ from sundog.metrics import Metrics
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.meta.statistics import Statistics
-from sundog.parquet.meta.table_footers import TABLES, ColumnFacts
+from sundog.parquet.meta.table_footers import ColumnFacts
 from sundog.parquet.problems import FileProblem, ProblemKind
+from sundog.parquet.prune.footer_tables import TABLES
 from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts
 from sundog.parquet.prune.table_statistics import GetFooters, TableStatistics
 from sundog.parquet.reading import DataFile, ReadSpec

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from sundog.expr.nodes import columns_of
 from sundog.operators.topk.row_group_search import Switches
 from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
-from sundog.parquet.meta.table_footers import TABLES, ReadTables, TableFooters, read_as_columns
+from sundog.parquet.meta.table_footers import ReadTables, TableFooters, read_as_columns
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
+from sundog.parquet.prune.footer_tables import TABLES
 from sundog.parquet.reading import DataFile, ReadSpec
 from sundog.plan.logical import Foreign, Join, LocalRows, LogicalPlan, Project, Scan, TopK, Window
 from sundog.tree import walk
@@ -37,15 +38,26 @@ class QueryFooters:
         bounded: frozenset[str],
         read: ReadTables = read_as_columns,
     ) -> TableFooters:
+        known = self._find(files, reading, bounded)
+        if known is not None:
+            return known
+        found = TABLES.get(files, reading, bounded, read)
+        self.know(found)
+        return found
+
+    def _find(self, files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str]) -> TableFooters | None:
         for known in self._known:
             same = len(files) == len(known.paths) and all(
                 file.path == path for file, path in zip(files, known.paths, strict=True)
             )
             if same and not known.lacks(reading, bounded):
                 return known
-        found = TABLES.get(files, reading, bounded, read)
-        self.know(found)
-        return found
+        return None
+
+    def unknown(self, files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str]) -> list[DataFile]:
+        """Those of the files whose footers would be read."""
+        is_known = self._find(files, reading, bounded) is not None
+        return [] if is_known else TABLES.unknown(files, reading, bounded)
 
     def know(self, footers: TableFooters) -> None:
         """Take these for what the files say."""

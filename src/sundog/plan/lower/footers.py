@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sundog.operators.scan.footers import FILES_IN_BATCH, FooterRead, JobFooters, footer_scans
-from sundog.parquet.meta.table_footers import TABLES
 from sundog.parquet.prune.access_plan import FilesLeft, files_left
 from sundog.plan.logical import Scan
 from sundog.plan.stages import Parts, Pipeline, Place
@@ -27,7 +26,7 @@ def read_footers_of_many(planner: Planner, scans: list[Scan]) -> Steps[None]:
 
 def _read(planner: Planner, left: FilesLeft) -> Steps[None]:
     asked = (left.reading, left.bounded)
-    unknown = TABLES.unknown(left.files, *asked)
+    unknown = planner.facts.footers.unknown(left.files, *asked)
     if len(unknown) < planner.driver_site.costs.footer_job_files:
         return
     slots = planner.executors_site.slots
