@@ -53,6 +53,7 @@ def main() -> None:
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.session.timeZone": "UTC",
             "spark.sundog.onInternalError": "raise",
+            "spark.sundog.learn": "false",  # how much is taken must not depend on how fast the machine is
         }
         spark = sundog.session("sundog-record", "local[2]", confs)
         try:
