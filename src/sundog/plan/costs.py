@@ -54,7 +54,9 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     min_hot_key_factor: float = _cost(
         1.0, "not measured: rows of one key over those of an average partition, from which it is spread over several"
     )
-    hot_key_sample_rows: int = _cost(1 << 16, "not measured: of each batch of a few row groups, enough to know a share by two digits")
+    hot_key_sample_rows: int = _cost(
+        1 << 16, "not measured: of each batch of a few row groups, enough to know a share by two digits"
+    )
     max_misjudged_broadcast: float = _cost(
         4, "not measured: times broadcast_bytes, beyond which a side that was thought smaller is not sent"
     )
