@@ -55,11 +55,11 @@ test-matrix: .venv/dev.stamp $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-matrix  ru
 	echo "== Spark $(SPARK)"; $(QUICK_JVM) $(BIN)/python -m pytest $(TWO_PROCESSES) $(ARGS) || failed="$$failed $(SPARK)"; \
 	test -z "$$failed" || { echo "Tests failed on Spark$$failed" >&2; exit 1; }
 
-check: .venv/dev.stamp ## check    format, lint, types, import layers and the tests that need no Spark (a minute)
+check: .venv/dev.stamp ## check    format, lint, types, import layers and the tests that need no Spark (four minutes)
 	$(BIN)/ruff format --check src tests
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "$(UNIT)" $(ARGS)
+	$(BIN)/python -m pytest $(TWO_PROCESSES) -m "$(UNIT)" $(ARGS)
 
 fuzz: .venv/dev.stamp ## fuzz     random data, files, settings and queries against plain Spark; SECONDS=3600 SEED=1
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --seed $(SEED) $(ARGS)
