@@ -1,8 +1,10 @@
-"""Plans as text: the same as in one piece, whatever is in them, and also where the JVM gives no method handles. And
-lists of files, which come many at a time."""
+"""Plans as text: the same as in one piece, whatever is in them, compressed or not. And lists of files, which come many
+at a time."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
-from sundog.front.jvm import large_text
-from sundog.front.jvm.large_text import plan_json
+from sundog.front.jvm import functions, large_text
+from sundog.front.jvm.functions import json_of, plan_json
 
 pytestmark = pytest.mark.spark
 
@@ -26,13 +28,24 @@ def test_a_long_text_is_the_same_in_pieces(spark: Any) -> None:
     jplan = wide_plan(spark)
     assert len(jplan.toJSON()) > 10 * large_text._PIECE
     assert plan_json(spark._jvm, jplan) == jplan.toJSON()
-    assert large_text._pieces_of(spark._jvm) is not None, "read in pieces"
+    assert large_text.packing(spark._jvm).compresses
 
 
-def test_without_method_handles_it_comes_in_one_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_text, "_pieces_of", lambda jvm: None)
+@pytest.mark.parametrize("length", [0, 1, large_text._PIECE, large_text._PIECE + 1, 50 * large_text._PIECE])
+def test_a_text_of_any_length_is_the_same(spark: Any, length: int) -> None:
+    text = ('\u00e4\U0001f600 \n"x' * length)[:length]
+    values = spark._jvm.java.util.Collections.singletonList(text)
+    assert json.loads(json_of(spark._jvm, values)) == [text]
+
+
+def test_without_the_library_that_compresses_it_comes_as_it_is(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = replace(large_text.packing(spark._jvm), compresses=False)
+    monkeypatch.setattr(functions, "packing", lambda jvm: plain)
+    made = functions.Methods(spark._jvm)
+    to_json = made.to_text(made.virtual("org.apache.spark.sql.catalyst.trees.TreeNode", "toJSON", "java.lang.String"))
     jplan = wide_plan(spark)
-    assert plan_json(spark._jvm, jplan) == jplan.toJSON()
+    assert not to_json.compressed
+    assert to_json(jplan) == jplan.toJSON()
 
 
 @pytest.mark.parametrize("count", [1, 30, 250])

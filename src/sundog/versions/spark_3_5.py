@@ -35,6 +35,8 @@ class Spark35(Spark40):
     absent_confs: ClassVar[Mapping[str, str]] = {"spark.sql.icu.caseMappings.enabled": "false"}
     as_java_list: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "seqAsJavaList")
     as_java_set: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "setAsJavaSet")
+    as_java_map: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "mapAsJavaMap")
+    session_class_name: ClassVar[str] = "org.apache.spark.sql.SparkSession"
     # True by default there. The optimiser replaces each IN of an empty list.
     confs_of_the_optimizer: ClassVar[frozenset[str]] = frozenset(["spark.sql.legacy.nullInEmptyListBehavior"])
     widens_stored_types: ClassVar[bool] = False
@@ -87,9 +89,6 @@ class Spark35(Spark40):
         """Built with Scala 2.12 as a rule; there is one with 2.13, whose sequences are those of Spark 4."""
         is_newer = not str(jvm.scala.util.Properties.versionNumberString()).startswith("2.12")
         return super().seq_class(jvm) if is_newer else "scala.collection.Seq"
-
-    def as_java_map(self, jvm: Any, jmap: Any) -> Any:
-        return jvm.scala.collection.JavaConverters.mapAsJavaMap(jmap)
 
     def frame_class(self) -> type[DataFrame]:
         from pyspark.sql import DataFrame

@@ -126,13 +126,12 @@ class Spark43:
     as_java_list: ClassVar[tuple[str, str]] = ("scala.jdk.javaapi.CollectionConverters", "asJava")
     """Class and method that turn a Scala sequence into a Java list."""
     as_java_set: ClassVar[tuple[str, str]] = ("scala.jdk.javaapi.CollectionConverters", "asJava")
+    as_java_map: ClassVar[tuple[str, str]] = ("scala.jdk.javaapi.CollectionConverters", "asJava")
+    session_class_name: ClassVar[str] = "org.apache.spark.sql.classic.SparkSession"
 
     def seq_class(self, jvm: Any) -> str:
         """The class of the sequences in Spark's own classes."""
         return "scala.collection.immutable.Seq"
-
-    def as_java_map(self, jvm: Any, jmap: Any) -> Any:
-        return jvm.scala.jdk.javaapi.CollectionConverters.asJava(jmap)
 
     # --- DataFrames ---------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sundog.front.catalyst_json import Node
-from sundog.front.jvm.functions import Methods, methods, text_of
+from sundog.front.jvm.functions import Methods, methods
+from sundog.front.jvm.large_text import TextFunction
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.versions import spark_version
 
@@ -42,7 +43,7 @@ Details = list[list[Any]]
 
 def read_details(jvm: Any, jplan: Any) -> Details:
     """For each node of the plan, for each of its expressions: its class, or [class, detail]."""
-    nodes: list[list[list[Any]]] = json.loads(text_of(_details_function(jvm), jplan))
+    nodes: list[list[list[Any]]] = json.loads(_details_function(jvm)(jplan))
     return [[entry for tree in trees for entry in tree] for trees in nodes]
 
 
@@ -80,13 +81,13 @@ def _complete(expression: Node, detail: Any) -> None:
 
 
 @once_per_jvm
-def _details_function(jvm: Any) -> Any:
-    """Plan -> a matcher of the pieces of the JSON of its details."""
+def _details_function(jvm: Any) -> TextFunction:
+    """Plan -> the JSON of its details."""
     made = methods(jvm)
     seq = spark_version().seq_class(jvm)
     expressions = made.virtual("org.apache.spark.sql.catalyst.plans.QueryPlan", "expressions", seq)
     of_node = made.array(made.mapped(expressions, _for_each(made, seq, _of_expression(made))))
-    return made.json_pieces(_for_each(made, seq, of_node))
+    return made.to_json(_for_each(made, seq, of_node))
 
 
 def _for_each(made: Methods, seq: str, handle: Any) -> Any:
@@ -97,7 +98,7 @@ def _for_each(made: Methods, seq: str, handle: Any) -> Any:
 
 def _of_expression(made: Methods) -> Any:
     """Expression -> its class, or [class, detail] for those that have one."""
-    name = _class_name(made)
+    name = made.class_name()
     text = made.virtual(_OBJECT, "toString", _STRING)
     internal = _internal_value(made)
     average = _EXPRESSIONS + "aggregate.Average"
@@ -154,11 +155,5 @@ def _internal_value(made: Methods) -> Any:
             "java.lang.Boolean": itself,
             "[B": itself,
         },
-        made.unless_null(_class_name(made)),
-    )
-
-
-def _class_name(made: Methods) -> Any:
-    return made.chain(
-        made.virtual(_OBJECT, "getClass", "java.lang.Class"), made.virtual("java.lang.Class", "getName", _STRING)
+        made.unless_null(made.class_name()),
     )

@@ -2,7 +2,7 @@
 
 A py4j call takes 0.1 to 0.3 ms, so a listing of a thousand files read getter by getter would take a second. Method
 handles are composed once (`lookup -> chain -> function`) and then run over a whole collection in one call; only the
-JSON of the result is sent, in pieces (see `large_text.py` for why in pieces).
+JSON of the result is sent (`large_text.py` says how, where it is long).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sundog.front.jvm.large_text import joined_pieces, pattern_of_pieces
+from sundog.front.jvm.large_text import TextFunction, packing
 from sundog.front.jvm.objects import object_mapper, once_per_jvm
 from sundog.versions import spark_version
 
@@ -43,6 +43,10 @@ class Methods:
 
     def static(self, owner: str, name: str, returns: str, *parameters: str) -> Any:
         return self._lookup.findStatic(self._type(owner), name, self._method_type(returns, parameters))
+
+    def getter(self, owner: str, name: str) -> Any:
+        """The method `name` of class `owner` without arguments, whatever it returns in this Spark."""
+        return self._lookup.unreflect(self._class_of(owner).getMethod(name, self._array_of("java.lang.Class", [])))
 
     def chain(self, first: Any, *others: Any) -> Any:
         """`first`, and each of the others on the result of the one before it."""
@@ -78,6 +82,10 @@ class Methods:
         converters, method = spark_version().as_java_set
         return self.static(converters, method, "java.util.Set", "scala.collection.Set")
 
+    def as_map(self) -> Any:
+        converters, method = spark_version().as_java_map
+        return self.static(converters, method, "java.util.Map", "scala.collection.Map")
+
     def mapped(self, collection_of: Any, function: Any, as_java: Any = None) -> Any:
         """From an object to a stream: `function` of each element of the Scala sequence that `collection_of` gets from
         it.
@@ -95,6 +103,13 @@ class Methods:
 
     def identity(self, of: str) -> Any:
         return self._handles.identity(self._type(of))
+
+    def class_name(self) -> Any:
+        """From any object to the name of its class."""
+        return self.chain(
+            self.virtual("java.lang.Object", "getClass", "java.lang.Class"),
+            self.virtual("java.lang.Class", "getName", "java.lang.String"),
+        )
 
     def by_class(self, handles: Mapping[str, Any], otherwise: Any) -> Any:
         """From any object to what the handle of the first class makes of it that it is an instance of."""
@@ -115,21 +130,32 @@ class Methods:
         """The handle as an object of an interface with one abstract method, such as Scala's Function1."""
         return self._invoke.MethodHandleProxies.asInterfaceInstance(self._class_of(interface), handle)
 
-    def json_pieces(self, handle: Any) -> Any:
-        """A function to the matcher over the JSON of what the handle returns, for `text_of`."""
+    def to_json(self, handle: Any) -> TextFunction:
+        """A function to the JSON of what the handle returns."""
         write = self._lookup.bind(
             object_mapper(self._jvm), "writeValueAsString", self._method_type("java.lang.String", ("java.lang.Object",))
         )
-        return self.text_pieces(self.chain(handle, write))
+        return self.to_text(self.chain(handle, write))
 
-    def text_pieces(self, handle: Any) -> Any:
-        """A function to the matcher over the text that the handle returns, for `text_of`."""
-        matcher = self._lookup.bind(
-            pattern_of_pieces(self._jvm),
-            "matcher",
-            self._method_type("java.util.regex.Matcher", ("java.lang.CharSequence",)),
+    def to_text(self, handle: Any) -> TextFunction:
+        """A function to the text that the handle returns."""
+        tools = packing(self._jvm)
+        is_short = self.virtual("java.util.function.Predicate", "test", "boolean", "java.lang.Object")
+        packed = self.identity("java.lang.String")
+        if tools.compresses:
+            to_bytes = self.virtual("java.lang.String", "getBytes", "[B", "java.lang.String")
+            encode = self.virtual("java.util.Base64$Encoder", "encodeToString", "java.lang.String", "[B")
+            compress = self.static("com.github.luben.zstd.Zstd", "compress", "[B", "[B")
+            packed = self.chain(self.bind_last(to_bytes, "UTF-8"), compress, encode.bindTo(tools.encoder))
+        in_pieces = self.virtual(
+            "java.util.regex.Pattern", "matcher", "java.util.regex.Matcher", "java.lang.CharSequence"
+        ).bindTo(tools.pieces)
+        sent = self._handles.guardWithTest(
+            is_short.bindTo(tools.is_short),
+            self._handles.identity(self.object),
+            self._generic(self.chain(packed, in_pieces)),
         )
-        return self.function(self.chain(handle, matcher))
+        return TextFunction(self.function(self.chain(handle, sent)), tools.compresses)
 
     def _array_of(self, element: str, values: Sequence[Any]) -> Any:
         array = self._array.newInstance(self._class_of(element), len(values))
@@ -156,17 +182,34 @@ def methods(jvm: Any) -> Methods:
     return Methods(jvm)
 
 
-def text_of(function: Any, argument: Any) -> str:
-    """The whole text whose pieces the function's matcher finds."""
-    return joined_pieces(function.apply(argument))
+@once_per_jvm
+def _plan_json(jvm: Any) -> TextFunction:
+    made = methods(jvm)
+    return made.to_text(made.virtual("org.apache.spark.sql.catalyst.trees.TreeNode", "toJSON", "java.lang.String"))
+
+
+def plan_json(jvm: Any, jplan: Any) -> str:
+    """`jplan.toJSON()`."""
+    return _plan_json(jvm)(jplan)
 
 
 @once_per_jvm
-def _type_json(jvm: Any) -> Any:
+def _value_json(jvm: Any) -> TextFunction:
     made = methods(jvm)
-    return made.text_pieces(made.virtual("org.apache.spark.sql.types.DataType", "json", "java.lang.String"))
+    return made.to_json(made.identity("java.lang.Object"))
+
+
+def json_of(jvm: Any, jvalues: Any) -> str:
+    """A Java array or collection as JSON: a call for each element takes 0.1 ms."""
+    return _value_json(jvm)(jvalues)
+
+
+@once_per_jvm
+def _type_json(jvm: Any) -> TextFunction:
+    made = methods(jvm)
+    return made.to_text(made.virtual("org.apache.spark.sql.types.DataType", "json", "java.lang.String"))
 
 
 def type_json(jvm: Any, jtype: Any) -> str:
-    """`jtype.json()`: a schema of a hundred columns is longer than one piece."""
-    return text_of(_type_json(jvm), jtype)
+    """`jtype.json()`: a schema of a hundred columns is longer than one answer."""
+    return _type_json(jvm)(jtype)

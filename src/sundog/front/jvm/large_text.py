@@ -4,72 +4,75 @@ py4j's server writes an answer in pieces of 8 KiB. The second piece of one that 
 acknowledged (Nagle's algorithm), and the other side delays that acknowledgement by 40 ms, having nothing to send. The
 optimised plan of a table of thirty columns is such an answer: `toJSON` took 44 ms, of which Spark worked for one.
 
-So the text stays in the JVM, where a regular expression cuts it, and comes over in pieces that fit. What calls `toJSON`
-there without its result coming here are method handles, made into one function.
+So a text that is too long for one answer stays in the JVM, where it is compressed, and comes over in pieces that fit, a
+call each. The plan of a join of nine tables is 70,000 characters, which are 10 pieces, and compressed one. What calls
+`toJSON` there without its result coming here are method handles, made into one function (`functions.py`).
 """
 
 from __future__ import annotations
 
+import base64
 import logging
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 
-from sundog.front.jvm.objects import object_mapper, once_per_jvm
+from sundog.front.jvm.objects import once_per_jvm
 
 _PIECE = 7000  # characters, most of which are a byte in UTF-8
 log = logging.getLogger("sundog")
 
 
-def plan_json(jvm: Any, jplan: Any) -> str:
-    """`jplan.toJSON()`."""
-    pieces_of = _pieces_of(jvm)
-    if pieces_of is None:
-        return str(jplan.toJSON())
-    return joined_pieces(pieces_of.apply(jplan))
+@dataclass(frozen=True)
+class TextFunction:
+    """A function of the JVM's from an object to a text. `compressed`: long texts come compressed."""
+
+    jfunction: Any
+    compressed: bool
+
+    def __call__(self, argument: Any) -> str:
+        answer = self.jfunction.apply(argument)
+        if isinstance(answer, str):
+            return answer
+        pieces = []
+        while answer.find():
+            pieces.append(answer.group())
+        text = "".join(pieces)
+        return _decompressed(base64.b64decode(text)) if self.compressed else text
 
 
-def json_of(jvm: Any, jvalues: Any) -> str:
-    """A Java array or collection as JSON: a call for each element takes 0.1 ms."""
-    writer_class, pattern = _writing(jvm)
-    writer = writer_class()
-    object_mapper(jvm).writeValue(writer, jvalues)
-    return joined_pieces(pattern.matcher(writer.getBuffer()))
+def _decompressed(data: bytes) -> str:
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        return str(stream.read(), "utf-8")
 
 
-def joined_pieces(matcher: Any) -> str:
-    """What a matcher of `pattern_of_pieces` finds, put together."""
-    pieces = []
-    while matcher.find():
-        pieces.append(matcher.group())
-    return "".join(pieces)
+@dataclass(frozen=True)
+class Packing:
+    """Objects of the JVM that pack texts."""
+
+    is_short: Any  # Predicate: a text that fits one answer
+    pieces: Any  # Pattern: matches a text piece by piece, each of which fits one answer
+    encoder: Any  # of base64
+    compresses: bool
 
 
 @once_per_jvm
-def _writing(jvm: Any) -> tuple[Any, Any]:
-    return jvm.java.io.StringWriter, pattern_of_pieces(jvm)
+def packing(jvm: Any) -> Packing:
+    compiled = jvm.java.util.regex.Pattern.compile
+    return Packing(
+        is_short=compiled(rf"(?s)\A.{{0,{_PIECE}}}\z").asPredicate(),
+        pieces=compiled(f"(?s).{{1,{_PIECE}}}"),
+        encoder=jvm.java.util.Base64.getEncoder(),
+        compresses=_compresses(jvm),
+    )
 
 
-def pattern_of_pieces(jvm: Any) -> Any:
-    """Matches a text piece by piece, each short enough for one answer."""
-    return jvm.java.util.regex.Pattern.compile(f"(?s).{{1,{_PIECE}}}")
-
-
-@once_per_jvm
-def _pieces_of(jvm: Any) -> Any | None:
-    """The function from a TreeNode to a matcher of the pieces of its JSON; None where this JVM does not let us."""
-    invoke, of_name = jvm.java.lang.invoke, jvm.java.lang.Class.forName
+def _compresses(jvm: Any) -> bool:
+    """Whether this JVM can load the library that Spark compresses its own map statuses with."""
     try:
-        lookup = invoke.MethodHandles.publicLookup()
-        returns_text = invoke.MethodType.methodType(of_name("java.lang.String"))
-        tree_node = of_name("org.apache.spark.sql.catalyst.trees.TreeNode")
-        to_json = lookup.findVirtual(tree_node, "toJSON", returns_text)
-        pieces = pattern_of_pieces(jvm)
-        matches = invoke.MethodType.methodType(of_name("java.util.regex.Matcher"), of_name("java.lang.CharSequence"))
-        in_pieces = lookup.bind(pieces, "matcher", matches)
-        of_text = in_pieces.asType(in_pieces.type().changeParameterType(0, of_name("java.lang.String")))
-        both = invoke.MethodHandles.filterReturnValue(to_json, of_text)
-        return invoke.MethodHandleProxies.asInterfaceInstance(of_name("java.util.function.Function"), both)
-    except Py4JError as error:
-        log.info("long plans are read in one piece, which takes 40 ms longer: %s", error)
-        return None
+        return len(jvm.com.github.luben.zstd.Zstd.compress(b"sundog")) > 0
+    except (Py4JError, TypeError) as error:
+        log.info("long plans are read uncompressed, which takes more calls: %s", error)
+        return False

@@ -7,6 +7,7 @@ would not do), `details.py` the constants and the modes of its expressions.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -14,10 +15,11 @@ import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm.details import complete, read_details
-from sundog.front.jvm.large_text import plan_json
+from sundog.front.jvm.functions import plan_json
+from sundog.front.jvm.leaves import FileRelation, read_leaves
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.front.repeated_columns import names_of_places
-from sundog.support import Code, Declined
+from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
 from sundog.versions import spark_version
 
@@ -30,8 +32,11 @@ class CatalystPlan:
     def __init__(self, jvm: Any, jplan: Any, prefix: tuple[int, ...] = ()) -> None:
         """`prefix` tells the paths of a subquery's plan from those of the query's own."""
         self.jplan = jplan
+        # Of this query, by read options: Hadoop's settings, and reasons against them.
+        self.hadoop_confs: dict[frozenset[tuple[str, str]], tuple[Any, list[Reason]]] = {}
         self.listings: dict[tuple[int, ...], Any] = {}  # files by the place of their leaf; see `_held_listings`
         self.seconds = 0.0  # that Catalyst took to make it
+        self._jvm = jvm
         self._prefix = prefix
         if not prefix:
             _refuse_without_shape(jvm, jplan)
@@ -69,6 +74,35 @@ class CatalystPlan:
             self._jnodes[path[: length + 1]] = self._jnodes[path[:length]].children().apply(path[length])
         return self._jnodes[path]
 
+    def leaf(self, node: Node) -> FileRelation | str:
+        """The files that a leaf reads, or the class of what it reads instead."""
+        return self._leaf_facts[self._leaf_number(node)]
+
+    def jleaf(self, node: Node) -> Any:
+        """The JVM's plan node of a leaf."""
+        if node.path not in self._jnodes:
+            self._jnodes[node.path] = self._jleaves.apply(self._leaf_number(node))
+        return self._jnodes[node.path]
+
+    def _leaf_number(self, node: Node) -> int:
+        return self._leaf_numbers[node.path]
+
+    @cached_property
+    def _leaf_numbers(self) -> dict[tuple[int, ...], int]:
+        leaves = (node for node in self.root.walk() if not node.children)
+        return {node.path: number for number, node in enumerate(leaves)}
+
+    @cached_property
+    def _leaf_facts(self) -> list[FileRelation | str]:
+        facts = read_leaves(self._jvm, self.jplan)
+        if len(facts) != len(self._leaf_numbers):
+            raise Declined.because(Code.PLAN_VERSION, "the plan has other leaves than its JSON")
+        return facts
+
+    @cached_property
+    def _jleaves(self) -> Any:
+        return self.jplan.collectLeaves()
+
     def place(self, path: tuple[int, ...]) -> tuple[int, ...]:
         """A path that no plan of another subquery has too."""
         return self._prefix + path
@@ -86,9 +120,10 @@ class CatalystPlan:
         raise Declined.because(Code.PLAN_VERSION, f"subquery {wanted} is not where the plan's JSON has it", node.name)
 
     def inside(self, jvm: Any, jplan: Any, node: Node) -> CatalystPlan:
-        """A plan of a subquery of this one, read like any other; its files are held with those of this plan."""
+        """A plan of a subquery of this one, read like any other; its files and settings are held with those of this
+        plan."""
         found = CatalystPlan(jvm, jplan, (*self._prefix, -1, node["exprId"]["id"]))
-        found.listings = self.listings
+        found.listings, found.hadoop_confs = self.listings, self.hadoop_confs
         return found
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node
-from sundog.front.jvm.functions import type_json
 from sundog.front.jvm.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
 from sundog.front.relation.file_listing import row_bytes
 from sundog.front.relation.sources import Source
@@ -32,13 +31,12 @@ class RelationSchema:
 
     @classmethod
     def of(cls, jvm: Any, source: Source, case_sensitive: bool) -> RelationSchema:
-        jschema = source.schema()
-        fields = json.loads(type_json(jvm, jschema))["fields"]
-        partitions = json.loads(source.partition_schema().json())["fields"]
+        fields = json.loads(source.schema_json())["fields"]
+        partitions = json.loads(source.partition_schema_json())["fields"]
         has_defaults = any(EXISTS_DEFAULT in field["metadata"] for field in fields)
         return cls(
             fields={field["name"]: field for field in fields},
-            defaults=_defaults(jvm, jschema, fields) if has_defaults else {},
+            defaults=_defaults(jvm, source.schema(), fields) if has_defaults else {},
             partition_indexes={_folded(field["name"], case_sensitive): index for index, field in enumerate(partitions)},
             partition_types=tuple(arrow_type(field["type"]) for field in partitions),
             case_sensitive=case_sensitive,

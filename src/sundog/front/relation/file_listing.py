@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.front.jvm.functions import methods, text_of
+from sundog.front.jvm.functions import json_of, methods
 from sundog.front.jvm.internal_rows import UnreadableValue, decode_row
-from sundog.front.jvm.large_text import json_of
+from sundog.front.jvm.large_text import TextFunction
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.support import Code, Declined
 from sundog.versions import spark_version
@@ -45,22 +45,25 @@ class ListedFile:
     partition_values: tuple[Any, ...]
 
 
-def list_files(
-    jvm: Any, index: Any, filters: Any, data_filters: Any, jschema: Any, dtypes: Sequence[pa.DataType | None]
-) -> list[ListedFile]:
-    """The files behind a FileIndex; `filters` and `data_filters` are Scala sequences of Catalyst's expressions.
+def list_files(jvm: Any, directories: Any, jschema: Any, dtypes: Sequence[pa.DataType | None]) -> list[ListedFile]:
+    """The files of what a FileIndex has listed.
 
     `jschema` is the partition schema, `dtypes` its types as ours. Declines a partition value that sundog cannot hold.
     """
-    directories = index.listFiles(filters, data_filters)
     made = _functions(jvm)
-    folders = json.loads(text_of(made.files, directories))
+    folders = json.loads(made.files(directories))
     rows = _rows(jvm, made, directories, jschema) if dtypes else [""] * len(folders)
     found: list[ListedFile] = []
     for row, files in zip(rows, folders, strict=True):
         values = _values(row, dtypes) if dtypes else ()
         found.extend(ListedFile(uri, size, modified, values) for uri, size, modified in files)
     return found
+
+
+def list_all_files(jvm: Any, jleaf: Any) -> list[ListedFile]:
+    """The files of a LogicalRelation without partition columns: one call."""
+    folders = json.loads(_functions(jvm).all_files(jleaf))
+    return [ListedFile(uri, size, modified, ()) for files in folders for uri, size, modified in files]
 
 
 def row_bytes(jvm: Any, jrow: Any, jschema: Any) -> bytes:
@@ -89,7 +92,8 @@ def bytes_of_rows(jvm: Any, jschema: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Functions:
-    files: Any  # function: Seq[PartitionDirectory] -> matcher over the JSON of the files of each
+    files: TextFunction  # Seq[PartitionDirectory] -> the JSON of the files of each
+    all_files: TextFunction  # LogicalRelation -> the same
     rows: Any  # function: Seq[PartitionDirectory] -> stream of the values of each
     row_bytes: Any  # handle: projection, row -> bytes
 
@@ -110,8 +114,27 @@ def _functions(jvm: Any) -> _Functions:
         made.virtual(_UNSAFE_ROW, "copy", _UNSAFE_ROW),
         made.virtual(_UNSAFE_ROW, "getBytes", "[B"),
     )
+    of_each = made.array(made.mapped(made.identity(_SEQ), files))
+    nothing = to_seq(jvm, [])
+    listed = made.virtual(f"{_DATASOURCES}.FileIndex", "listFiles", *[spark_version().seq_class(jvm)] * 3)
+    all_files = made.chain(
+        made.getter(f"{_DATASOURCES}.LogicalRelation", "relation"),
+        made.getter(f"{_DATASOURCES}.HadoopFsRelation", "location"),
+        made.bind_last(made.bind_last(listed, nothing), nothing),
+        of_each,
+    )
     return _Functions(
-        files=made.json_pieces(made.array(made.mapped(made.identity(_SEQ), files))),
+        files=made.to_json(of_each),
+        all_files=made.to_json(all_files),
         rows=made.function(made.mapped(made.identity(_SEQ), made.virtual(_DIRECTORY, "values", _ROW))),
         row_bytes=row_bytes,
     )
+
+
+def to_seq(jvm: Any, values: list[Any]) -> Any:
+    return jvm.PythonUtils.toSeq(values) if values else _empty_seq(jvm)
+
+
+@once_per_jvm
+def _empty_seq(jvm: Any) -> Any:
+    return jvm.PythonUtils.toSeq([])

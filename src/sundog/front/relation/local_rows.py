@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.front.jvm.functions import methods
+from sundog.front.jvm.functions import json_of, methods
 from sundog.front.jvm.internal_rows import UnreadableValue, decode_row
-from sundog.front.jvm.large_text import json_of
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.front.relation.file_listing import bytes_of_rows
 from sundog.support import Code, Declined

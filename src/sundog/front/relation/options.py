@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
-from sundog.front.jvm.functions import methods, text_of
-from sundog.front.jvm.large_text import json_of
+from sundog.front.jvm.functions import json_of, methods
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.front.session.conf_table import (
     HADOOP_OPTION_PREFIXES,
@@ -25,14 +25,19 @@ from sundog.versions import spark_version
 REBASE_MODES = ("LEGACY", "CORRECTED", "EXCEPTION")
 
 
-def check_options(jvm: Any, hadoop: Any, options: dict[str, str]) -> None:
-    """Decline options and Hadoop settings that the table does not know, or knows as changing a meaning."""
-    reasons = [
+def unknown_options(options: Iterable[str]) -> list[Reason]:
+    """Reasons against read options that the table does not know."""
+    return [
         Reason(Code.READ_OPTION, f"the read option {name} is set, which sundog does not know")
         for name in options
         if name not in READ_OPTIONS and not name.startswith(HADOOP_OPTION_PREFIXES)
     ]
-    file_system, parquet = json.loads(text_of(_hadoop_settings(jvm), hadoop))
+
+
+def unknown_hadoop_settings(jvm: Any, hadoop: Any) -> list[Reason]:
+    """Reasons against Hadoop settings that the table does not know, or knows as changing a meaning."""
+    reasons = []
+    file_system, parquet = json.loads(_hadoop_settings(jvm)(hadoop))
     for key, value in parquet.items():
         answer = parquet_setting(key)
         if answer is None or (isinstance(answer, Only) and value.strip().lower() not in answer.values):
@@ -40,8 +45,7 @@ def check_options(jvm: Any, hadoop: Any, options: dict[str, str]) -> None:
             reasons.append(Reason(Code.READ_OPTION, f"the Hadoop setting parquet.{key} is set{doc}"))
     if (file_system or "") not in LOCAL_FILE_SYSTEMS:
         reasons.append(Reason(Code.FILE_SYSTEM, f"fs.file.impl is {file_system}"))
-    if reasons:
-        raise Declined(*reasons)
+    return reasons
 
 
 @once_per_jvm
@@ -51,7 +55,7 @@ def _hadoop_settings(jvm: Any) -> Any:
     owner, text = "org.apache.hadoop.conf.Configuration", "java.lang.String"
     get = made.bind_last(made.virtual(owner, "get", text, text), "fs.file.impl")
     under = made.bind_last(made.virtual(owner, "getPropsWithPrefix", "java.util.Map", text), "parquet.")
-    return made.json_pieces(made.all_of([get, under]))
+    return made.to_json(made.all_of([get, under]))
 
 
 def read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool, decoder: str) -> ReadOptions:

@@ -20,9 +20,14 @@ from sundog.front.catalyst_json import Node
 from sundog.front.jvm.plan import CatalystPlan, jexpression
 from sundog.front.relation.checksum_files import is_refused
 from sundog.front.relation.columns import RelationSchema, internal_name, output_columns
-from sundog.front.relation.file_listing import ListedFile, list_files
-from sundog.front.relation.options import check_options, filesystem_settings, read_options
-from sundog.front.relation.sources import Source, V1Source, V2Source, to_seq
+from sundog.front.relation.file_listing import ListedFile
+from sundog.front.relation.options import (
+    filesystem_settings,
+    read_options,
+    unknown_hadoop_settings,
+    unknown_options,
+)
+from sundog.front.relation.sources import Source, V1Source, V2Source
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.shapes.runtime_filters import conjunct_nodes, reads_subquery
 from sundog.parquet.paths import is_local, plain_path
@@ -44,27 +49,23 @@ def read_table(
     jvm = session._jvm
     source: Source
     if leaf.name == "LogicalRelation":
-        source = V1Source(plan.jnode(leaf.path))
+        source = V1Source(plan, leaf, session)
     elif leaf.name == "DataSourceV2ScanRelation":
-        source = V2Source(plan.jnode(leaf.path))
+        source = V2Source(plan, leaf, session)
     else:
         raise Declined.because(Code.SOURCE, f"{leaf.name} is not a Parquet file relation", leaf.name)
-    if not source.session().equals(session._jsparkSession):
+    if not source.is_of(session):
         raise Declined.because(Code.SOURCE, "the relation belongs to another session, whose settings Spark would use")
-    options = source.options(jvm)
-    hadoop = source.hadoop_conf()
-    check_options(jvm, hadoop, options)
+    hadoop = _checked_hadoop_conf(plan, source, jvm)
     case_sensitive = conf.flag("spark.sql.caseSensitive")
     schema = RelationSchema.of(jvm, source, case_sensitive)
     file_columns, partition_columns = output_columns(leaf, schema)
-    filters = source.partition_filters()
-    if filters is None:
-        filters = to_seq(jvm, _partition_filters(plan, leaf, condition, {c.name for c in partition_columns}))
     place = plan.place(leaf.path)
     listed = plan.listings.get(place)
     if listed is None:
-        listed = plan.listings[place] = list_files(
-            jvm, source.location, filters, source.data_filters(jvm), source.partition_schema(), schema.partition_types
+        names = {column.name for column in partition_columns}
+        listed = plan.listings[place] = source.files(
+            lambda: _partition_filters(plan, leaf, condition, names), schema.partition_types
         )
     if source.is_bucketed() and not all(_BUCKET_NAME.fullmatch(file.uri) for file in listed):
         raise Declined.because(Code.SOURCE, "a file of a bucketed table does not say which bucket it is")
@@ -73,10 +74,27 @@ def read_table(
         files=in_reading_order(files),
         file_columns=file_columns,
         partition_columns=partition_columns,
-        options=read_options(options, conf, case_sensitive, decoder),
+        options=read_options(source.options, conf, case_sensitive, decoder),
         filesystem=filesystem_settings(files, hadoop, session),
         label=_label(files),
     )
+
+
+def _checked_hadoop_conf(plan: CatalystPlan, source: Source, jvm: Any) -> Any:
+    """Hadoop's settings for a scan, checked with its read options; made once for all scans of a query that have the
+    same options.
+
+    A path is an option of the reader, and none of Hadoop's (`SessionState.newHadoopConfWithOptions`).
+    """
+    options = frozenset(item for item in source.options.items() if item[0] not in ("path", "paths"))
+    if options not in plan.hadoop_confs:
+        hadoop = source.hadoop_conf()
+        plan.hadoop_confs[options] = hadoop, unknown_hadoop_settings(jvm, hadoop)
+    hadoop, reasons = plan.hadoop_confs[options]
+    reasons = [*unknown_options(source.options), *reasons]
+    if reasons:
+        raise Declined(*reasons)
+    return hadoop
 
 
 def _partition_filters(plan: CatalystPlan, leaf: Node, condition: Node | None, partition_names: set[str]) -> list[Any]:

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sundog.front.jvm.large_text import json_of
-from sundog.front.jvm.objects import once_per_jvm
+import pyarrow as pa
+
+from sundog.front.catalyst_json import Node
+from sundog.front.jvm.functions import json_of, type_json
+from sundog.front.jvm.plan import CatalystPlan
+from sundog.front.relation.file_listing import ListedFile, list_all_files, list_files, to_seq
+from sundog.front.session.identity import session_id
 from sundog.support import Code, Declined
-from sundog.versions import spark_version
 
 PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
+
+PlanFilters = Callable[[], list[Any]]
+"""The JVM's filters on partition columns that stand above a leaf in the plan."""
 
 
 class Source(Protocol):
     """What a leaf of the plan knows about its files, whichever of Spark's two interfaces it was made by."""
 
-    location: Any
+    options: dict[str, str]
+    """Read options, by lower-case name."""
 
-    def session(self) -> Any: ...
+    def is_of(self, session: Any) -> bool:
+        """Whether the relation belongs to this SparkSession."""
+        ...
+
+    def schema_json(self) -> str: ...
 
     def schema(self) -> Any: ...
 
-    def partition_schema(self) -> Any: ...
+    def partition_schema_json(self) -> str: ...
 
-    def partition_filters(self) -> Any | None:
-        """Filters that the scan itself applies, as a Scala sequence; None where the plan still has them."""
-        ...
-
-    def data_filters(self, jvm: Any) -> Any: ...
-
-    def options(self, jvm: Any) -> dict[str, str]:
-        """Read options, by lower-case name."""
+    def files(self, filters: PlanFilters, partition_types: Sequence[pa.DataType | None]) -> list[ListedFile]:
+        """The files that Spark would read, after the filters on partition columns."""
         ...
 
     def is_bucketed(self) -> bool: ...
@@ -45,39 +52,46 @@ class Source(Protocol):
 class V1Source:
     """`LogicalRelation(HadoopFsRelation(..., ParquetFileFormat))`."""
 
-    def __init__(self, jleaf: Any) -> None:
-        relation = jleaf.relation()
-        if relation.getClass().getSimpleName() != "HadoopFsRelation":
-            raise Declined.because(Code.SOURCE, f"{relation.getClass().getSimpleName()} is not a set of files")
-        format_class = relation.fileFormat().getClass().getName()
-        if format_class != PARQUET_FORMAT:
-            raise Declined.because(Code.SOURCE, f"the file format is {format_class.rsplit('.', 1)[-1]}")
-        self._relation = relation
-        self.location = _known_index(relation.location())
+    def __init__(self, plan: CatalystPlan, leaf: Node, session: Any) -> None:
+        facts = plan.leaf(leaf)
+        if isinstance(facts, str):
+            raise Declined.because(Code.SOURCE, f"{_simple(facts)} is not a set of files")
+        if facts.format_class != PARQUET_FORMAT:
+            raise Declined.because(Code.SOURCE, f"the file format is {_simple(facts.format_class)}")
+        _check_index(facts.index_class)
+        self.options = _lower_keys(facts.options)
+        self._facts = facts
+        self._plan, self._leaf, self._session = plan, leaf, session
 
-    def session(self) -> Any:
-        return self._relation.sparkSession()
+    @property
+    def _relation(self) -> Any:
+        return self._plan.jleaf(self._leaf).relation()
+
+    def is_of(self, session: Any) -> bool:
+        return self._facts.session == session_id(session)
+
+    def schema_json(self) -> str:
+        return self._facts.schema_json
 
     def schema(self) -> Any:
         return self._relation.schema()
 
-    def partition_schema(self) -> Any:
-        return self._relation.partitionSchema()
+    def partition_schema_json(self) -> str:
+        return self._facts.partition_schema_json
 
-    def partition_filters(self) -> None:
-        return None
-
-    def data_filters(self, jvm: Any) -> Any:
-        return to_seq(jvm, [])
-
-    def options(self, jvm: Any) -> dict[str, str]:
-        return _lower_keys(jvm, spark_version().as_java_map(jvm, self._relation.options()))
+    def files(self, filters: PlanFilters, partition_types: Sequence[pa.DataType | None]) -> list[ListedFile]:
+        jvm, jleaf = self._session._jvm, self._plan.jleaf(self._leaf)
+        if not partition_types:
+            return list_all_files(jvm, jleaf)
+        relation = jleaf.relation()
+        found = relation.location().listFiles(to_seq(jvm, filters()), to_seq(jvm, []))
+        return list_files(jvm, found, relation.partitionSchema(), partition_types)
 
     def is_bucketed(self) -> bool:
-        return bool(self._relation.bucketSpec().isDefined())
+        return self._facts.is_bucketed
 
     def hadoop_conf(self) -> Any:
-        return self._relation.sparkSession().sessionState().newHadoopConfWithOptions(self._relation.options())
+        return self._session._jsparkSession.sessionState().newHadoopConfWithOptions(self._relation.options())
 
 
 class V2Source:
@@ -86,32 +100,33 @@ class V2Source:
     Filters on partition columns are in the scan and no longer in the plan: nothing but this listing applies them.
     """
 
-    def __init__(self, jleaf: Any) -> None:
-        scan = jleaf.scan()
+    def __init__(self, plan: CatalystPlan, leaf: Node, session: Any) -> None:
+        scan = plan.jleaf(leaf).scan()
         if scan.getClass().getSimpleName() != "ParquetScan":
             raise Declined.because(Code.SOURCE, f"{scan.getClass().getSimpleName()} is not a Parquet scan")
         if scan.pushedAggregate().isDefined():
             raise Declined.because(Code.SOURCE, "Spark answers this aggregate from file footers itself")
+        self._location = scan.fileIndex()
+        _check_index(self._location.getClass().getName())
         self._scan = scan
-        self.location = _known_index(scan.fileIndex())
+        self._jvm = session._jvm
+        self.options = _lower_keys(json.loads(json_of(self._jvm, scan.options().asCaseSensitiveMap())))
 
-    def session(self) -> Any:
-        return self._scan.sparkSession()
+    def is_of(self, session: Any) -> bool:
+        return bool(self._scan.sparkSession().equals(session._jsparkSession))
+
+    def schema_json(self) -> str:
+        return type_json(self._jvm, self.schema())
 
     def schema(self) -> Any:
         return self._scan.readSchema()
 
-    def partition_schema(self) -> Any:
-        return self.location.partitionSchema()
+    def partition_schema_json(self) -> str:
+        return type_json(self._jvm, self._location.partitionSchema())
 
-    def partition_filters(self) -> Any:
-        return self._scan.partitionFilters()
-
-    def data_filters(self, jvm: Any) -> Any:
-        return self._scan.dataFilters()
-
-    def options(self, jvm: Any) -> dict[str, str]:
-        return _lower_keys(jvm, self._scan.options().asCaseSensitiveMap())
+    def files(self, filters: PlanFilters, partition_types: Sequence[pa.DataType | None]) -> list[ListedFile]:
+        found = self._location.listFiles(self._scan.partitionFilters(), self._scan.dataFilters())
+        return list_files(self._jvm, found, self._location.partitionSchema(), partition_types)
 
     def is_bucketed(self) -> bool:
         return False
@@ -120,22 +135,16 @@ class V2Source:
         return self._scan.hadoopConf()
 
 
-def _known_index(location: Any) -> Any:
-    name = location.getClass().getSimpleName()
-    if name not in FILE_INDEXES:
-        raise Declined.because(Code.SOURCE, f"the files are listed by {name}, which sundog does not know")
-    return location
+def _check_index(class_name: str) -> None:
+    if _simple(class_name) not in FILE_INDEXES:
+        raise Declined.because(
+            Code.SOURCE, f"the files are listed by {_simple(class_name)}, which sundog does not know"
+        )
 
 
-def _lower_keys(jvm: Any, jmap: Any) -> dict[str, str]:
-    found: dict[str, str] = json.loads(json_of(jvm, jmap))
-    return {key.lower(): value for key, value in found.items()}
+def _simple(class_name: str) -> str:
+    return class_name.rsplit(".", 1)[-1].rsplit("$", 1)[-1]
 
 
-def to_seq(jvm: Any, values: list[Any]) -> Any:
-    return jvm.PythonUtils.toSeq(values) if values else _empty_seq(jvm)
-
-
-@once_per_jvm
-def _empty_seq(jvm: Any) -> Any:
-    return jvm.PythonUtils.toSeq([])
+def _lower_keys(options: dict[str, str]) -> dict[str, str]:
+    return {key.lower(): value for key, value in options.items()}

@@ -14,8 +14,7 @@ from typing import Any
 
 from sundog.config import OPTIONS
 from sundog.errors import InternalError
-from sundog.front.jvm.functions import methods, text_of
-from sundog.front.jvm.large_text import json_of
+from sundog.front.jvm.functions import json_of, methods
 from sundog.front.jvm.objects import object_mapper, once_per_jvm
 from sundog.front.session.conf_table import DECLINES, PREFIX, allows, is_known, watched_keys
 from sundog.support import Code, Declined, Reason
@@ -47,7 +46,7 @@ class SessionConf:
         spark_keys.removeAll(tools.known_keys)
         unknown: list[str] = [] if spark_keys.isEmpty() else json.loads(json_of(jvm, spark_keys))
         options = json.loads(object_mapper(jvm).writeValueAsString(copied.subMap("spark.sundog.", "spark.sundog/")))
-        values = json.loads(text_of(tools.values, jconf))
+        values = json.loads(tools.values(jconf))
         return cls(
             options=options,
             effective={**spark_version().absent_confs, **dict(zip(tools.watched, values, strict=True))},
@@ -117,7 +116,7 @@ def _tools(jvm: Any) -> _Tools:
     watched = tuple(key for key in watched_keys() if key in registered)
     made = methods(jvm)
     value = made.virtual(_SQL_CONF, "getConfString", _STRING, _STRING)
-    values = made.json_pieces(made.all_of([made.bind_last(value, key) for key in watched]))
+    values = made.to_json(made.all_of([made.bind_last(value, key) for key in watched]))
     known = {name for key, names in registered.items() if is_known(key) for name in (key, *names)}
     mapper = object_mapper(jvm)
     known_keys = mapper.readValue(json.dumps(sorted(known)), jvm.java.lang.Class.forName("java.util.HashSet"))
