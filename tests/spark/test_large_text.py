@@ -1,5 +1,4 @@
-"""Plans as text: the same as in one piece, whatever is in them, and also where the JVM gives no method handles. And
-lists of files, which come many at a time."""
+"""Plans as text, the same in pieces as in one, and lists of files, which come many at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import pytest
 
 import sundog
 from sundog.front.jvm import large_text
-from sundog.front.jvm.large_text import plan_json
+from sundog.front.jvm.functions import plan_json
 
 pytestmark = pytest.mark.spark
 
@@ -25,13 +24,6 @@ def wide_plan(spark: Any) -> Any:
 def test_a_long_text_is_the_same_in_pieces(spark: Any) -> None:
     jplan = wide_plan(spark)
     assert len(jplan.toJSON()) > 10 * large_text._PIECE
-    assert plan_json(spark._jvm, jplan) == jplan.toJSON()
-    assert large_text._pieces_of(spark._jvm) is not None, "read in pieces"
-
-
-def test_without_method_handles_it_comes_in_one_piece(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_text, "_pieces_of", lambda jvm: None)
-    jplan = wide_plan(spark)
     assert plan_json(spark._jvm, jplan) == jplan.toJSON()
 
 
