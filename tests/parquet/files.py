@@ -12,7 +12,10 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from sundog.parquet.meta.footer import Footer, read_footer
-from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions
+from sundog.parquet.meta.table_footers import footers_as_columns
+from sundog.parquet.prune.footer_tables import FooterTables
+from sundog.parquet.prune.table_statistics import TableStatistics
+from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions, ReadSpec
 from sundog.tables.parquet_folder import ParquetFolder
 
 
@@ -39,6 +42,14 @@ def footer_of(path: Path) -> Footer:
     footer = read_footer(data_file(path), ())
     assert footer is not None
     return footer
+
+
+def statistics_of(table: ParquetFolder, footers: Sequence[Footer | None] | None = None) -> TableStatistics:
+    """Bounds of all columns in all row groups, from the files' own footers unless others are given."""
+    reading = ReadSpec(table.file_columns, table.partition_columns, table.options)
+    known = [read_footer(file, ()) for file in table.files] if footers is None else footers
+    columns = footers_as_columns(table.files, known, reading, {column.name for column in table.file_columns})
+    return TableStatistics(table.files, reading, columns, FooterTables().get)
 
 
 def damage(path: Path, data: st.DataObject) -> None:

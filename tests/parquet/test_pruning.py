@@ -36,13 +36,10 @@ from sundog.expr.nodes import (
     StringMatch,
     StringTest,
 )
-from sundog.parquet.meta.file_layout import FileLayout
-from sundog.parquet.meta.footer import read_footer
-from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.prune.pruning import Outcome, PruningPredicate, Verdict, like_prefix
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import FILE_TYPES, record_batches, values
-from tests.parquet.files import cut, relation, write_file
+from tests.parquet.files import cut, relation, statistics_of, write_file
 
 SKIP, SCAN, ALL = Verdict.SKIP, Verdict.SCAN, Verdict.ALL_ROWS_MATCH
 LONG = pa.int64()
@@ -50,9 +47,7 @@ LONG = pa.int64()
 
 def verdicts(path, schema, predicate: Expr | None) -> list[Verdict]:
     files = relation([path], schema)
-    footer = read_footer(files.files[0], ())
-    assert footer is not None
-    statistics = FileStatistics(FileLayout.of(files, files.files[0], footer))
+    statistics = statistics_of(files)
     return [Verdict(v) for v in PruningPredicate(predicate).verdicts(statistics)]
 
 
@@ -319,9 +314,7 @@ def test_what_wraps_around_is_unknown(tmp_path):
 def test_partition_columns(tmp_path):
     path = write_file(tmp_path / "a.parquet", [pa.table({"c": FIVE_TO_NINE})])
     files = relation([path], pa.schema([("c", LONG)]), [("p", LONG)], [(3,)])
-    footer = read_footer(files.files[0], ())
-    assert footer is not None
-    statistics = FileStatistics(FileLayout.of(files, files.files[0], footer))
+    statistics = statistics_of(files)
     p = Column("p", LONG)
     assert PruningPredicate(Compare(CompareOp.EQ, p, Literal(3, LONG))).verdicts(statistics)[0] == ALL
     assert PruningPredicate(Compare(CompareOp.EQ, p, Literal(4, LONG))).verdicts(statistics)[0] == SKIP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,13 +11,10 @@ import pytest
 from sundog.expr.nodes import Column, Compare, CompareOp, Literal
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import NAN_RANK, float_rank
-from sundog.parquet.meta.file_layout import FileLayout
-from sundog.parquet.meta.footer import read_footer
-from sundog.parquet.meta.statistics import FileStatistics
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.operators.reference import same_rows
 from tests.operators.test_topk_scan import run
-from tests.parquet.files import relation
+from tests.parquet.files import footer_of, relation, statistics_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.thin(3)]
 
@@ -94,7 +92,7 @@ def test_every_type_in_every_direction(spark, stored, direction):
     from pyspark.sql import functions as f
 
     files = files_of(stored)
-    is_int96 = files.files and read_footer(files.files[0], ()).leaf(SCHEMA.names.index("t")).physical_type == "INT96"
+    is_int96 = footer_of(Path(files.files[0].path)).leaf(SCHEMA.names.index("t")).physical_type == "INT96"
     for name in ["t"] if is_int96 else SCHEMA.names[1:]:
         expected = from_spark(spark, stored, [getattr(f.col(name), direction)(), f.col("id").asc()])
         order = [key(name, direction), key("id", "asc_nulls_first")]
@@ -118,9 +116,8 @@ def test_where_on_another_column(spark, stored):
 
 def test_spark_puts_nan_into_max_so_doubles_prune(spark, stored):
     files = files_of(stored)
-    footer = read_footer(files.files[1], ())
-    assert footer is not None
-    assert footer.num_row_groups > 1
-    bounds = FileStatistics(FileLayout.of(files, files.files[1], footer)).column("d")
+    statistics = statistics_of(replace(files, files=files.files[1:2]))
+    assert len(statistics) > 1
+    bounds = statistics.column("d")
     assert all(high is not None and high < float_rank(float("inf")) for high in bounds.high)
-    assert NAN_RANK in FileStatistics(FileLayout.of(files, files.files[1], footer)).column("f").high
+    assert NAN_RANK in statistics.column("f").high

@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.expr.ranks import NAN_RANK, float_rank, ranks_of
-from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
-from sundog.parquet.meta.statistics import Bounds, FileStatistics
+from sundog.parquet.meta.statistics import Bounds
 from sundog.parquet.reading import FileColumn, ReadOptions
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import FILE_TYPES, arrow_arrays
-from tests.parquet.files import cut, data_file, relation, write_file
+from tests.parquet.files import cut, data_file, relation, statistics_of, write_file
 
 
 def bounds_of(path, dtype, options=ReadOptions(), created_by=None) -> Bounds:  # noqa: B008
@@ -28,7 +27,7 @@ def bounds_of(path, dtype, options=ReadOptions(), created_by=None) -> Bounds:  #
     assert footer is not None
     if created_by is not None:
         footer.created_by = created_by
-    return FileStatistics(FileLayout.of(files, files.files[0], footer)).column("c")
+    return statistics_of(files, [footer]).column("c")
 
 
 def bounds_in(tmp_path, array, dtype=None, created_by=None, options=ReadOptions(), **writer) -> Bounds:  # noqa: B008
@@ -138,9 +137,7 @@ def test_partition_values_are_exact_and_missing_columns_null(tmp_path):
     partitions = [("p", pa.string()), ("q", pa.date32())]
     schema = pa.schema([("c", pa.int64()), ("missing", pa.string())])
     files = relation([path], schema, partitions, [("x", None)])
-    footer = read_footer(files.files[0], ())
-    assert footer is not None
-    statistics = FileStatistics(FileLayout.of(files, files.files[0], footer))
+    statistics = statistics_of(files)
     assert range_of(statistics.column("p")) == (b"x", b"x")
     assert not statistics.column("p").nulls[0]
     assert statistics.column("q").null_counts[0] == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,6 @@ from sundog.expr.ranks import Rank
 from sundog.operators.topk.topk_plan import plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.operators.window.ranges.scans import plan_range_scans
-from sundog.parquet.meta.file_layout import FileLayout
-from sundog.parquet.meta.footer import read_footer
-from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.meta.table_footers import (
     ColumnKey,
     TableFooters,
@@ -40,7 +38,7 @@ from sundog.plan.costs import DRIVER
 from sundog.simulate.synthetic import SyntheticTable
 from sundog.tables.parquet_folder import ParquetFolder
 from tests.oracle.batches import FILE_TYPES, arrow_arrays
-from tests.parquet.files import cut, data_file, relation, write_file
+from tests.parquet.files import cut, data_file, relation, statistics_of, write_file
 
 LONG = pa.int64()
 
@@ -64,7 +62,7 @@ def test_columns_of_many_files_are_those_of_each(tmp_path_factory: Any, arrays: 
     bounded = frozenset(("c", "missing"))
     footers = read_as_columns(table.files, reading, bounded)
     statistics = TableStatistics(table.files, reading, footers, FooterTables().get)
-    alone = [FileStatistics(FileLayout.of(reading, file, read_footer(file, ()))) for file in table.files]
+    alone = [statistics_of(replace(table, files=(file,))) for file in table.files]
     for name in ("c", "missing"):
         found, parts = statistics.column(name), [each.column(name) for each in alone]
         for field in ("low", "high", "nulls", "values", "null_counts", "safe"):

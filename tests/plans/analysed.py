@@ -1,8 +1,9 @@
-"""Queries that not every version of Spark can analyse, and the text of their plans."""
+"""Queries that not every version of Spark can analyse, the text of their plans, and recording both."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ def analysed(spark: Any, sql: str) -> Any | None:
     except (AnalysisException, ParseException) as error:
         print(f"left out: {sql}: {str(error).splitlines()[0]}")
         return None
+
+
+def record_plans(spark: Any, folder: Path, queries: Mapping[str, str]) -> None:
+    """Write the plan of each query to the file of its name."""
+    for name, sql in queries.items():
+        frame = analysed(spark, sql)
+        if frame is not None:
+            (folder / f"{name}.json").write_text(plan_text(frame))
 
 
 def plan_text(frame: Any) -> str:

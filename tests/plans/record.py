@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.oracle.tables import events, write_files
 from tests.plans import record_aggregates, record_expressions, record_joins, record_subqueries, record_windows
-from tests.plans.analysed import analysed, plan_text
+from tests.plans.analysed import record_plans
 from tests.plans.versions import NEWEST
 
 from sundog.environment.java import session
@@ -51,7 +51,7 @@ def main() -> None:
     folder = NEWEST.with_name(spark_version().name)
     folder.mkdir(exist_ok=True)
     record(spark, folder)
-    for recorder in (record_aggregates, record_expressions, record_joins, record_subqueries, record_windows):
+    for recorder in (record_aggregates, record_expressions, record_joins, record_windows):
         recorder.record(spark, folder)
     spark.stop()
 
@@ -59,10 +59,7 @@ def main() -> None:
 def record(spark: Any, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
-        for name, sql in QUERIES.items():
-            frame = analysed(spark, sql)
-            if frame is not None:
-                (folder / f"{name}.json").write_text(plan_text(frame))
+        record_plans(spark, folder, QUERIES | record_subqueries.QUERIES)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.oracle.tables import events, write_files
-from tests.plans.analysed import analysed, plan_text
+from tests.plans.analysed import record_plans
 
 QUERIES = {
     "join_inner": "SELECT a.grp, sum(b.num) n FROM events a JOIN events b ON a.id = b.seq GROUP BY a.grp",
@@ -66,16 +66,9 @@ def record(spark: Any, folder: Path) -> None:
         parted = str(Path(scratch) / "parted")
         spark.table("events").select("id", "num", "grp").write.partitionBy("grp").parquet(parted)
         spark.read.parquet(parted).createOrReplaceTempView("parted")
-        _record(spark, folder, QUERIES)
+        record_plans(spark, folder, QUERIES)
         for key, value in _ALWAYS.items():
             spark.conf.set(key, value)
-        _record(spark, folder, RUNTIME_FILTERS)
+        record_plans(spark, folder, RUNTIME_FILTERS)
         for key in _ALWAYS:
             spark.conf.unset(key)
-
-
-def _record(spark: Any, folder: Path, queries: dict[str, str]) -> None:
-    for name, sql in queries.items():
-        frame = analysed(spark, sql)
-        if frame is not None:
-            (folder / f"{name}.json").write_text(plan_text(frame))

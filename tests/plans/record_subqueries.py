@@ -1,13 +1,6 @@
-"""Catalyst's plans of queries with scalar subqueries, for `tests/front/test_subquery_shape.py`; see `record.py`."""
+"""Queries with scalar subqueries, for `tests/front/test_subquery_shape.py`; `record.py` records their plans."""
 
 from __future__ import annotations
-
-import tempfile
-from pathlib import Path
-from typing import Any
-
-from tests.oracle.tables import events, write_files
-from tests.plans.analysed import analysed, plan_text
 
 QUERIES = {
     "subquery_filter": "SELECT grp, count(*) c FROM events WHERE num > (SELECT avg(num) FROM events) GROUP BY grp",
@@ -27,12 +20,3 @@ QUERIES = {
         WHERE num > (SELECT avg(num) FROM events b WHERE a.grp = b.grp) GROUP BY grp""",
     "subquery_of_sparks": "SELECT grp, count(*) c FROM events WHERE s = (SELECT max(reverse(s)) FROM events) GROUP BY grp",
 }
-
-
-def record(spark: Any, folder: Path) -> None:
-    with tempfile.TemporaryDirectory() as scratch:
-        spark.read.parquet(str(write_files(events(100), Path(scratch)))).createOrReplaceTempView("events")
-        for name, sql in QUERIES.items():
-            frame = analysed(spark, sql)
-            if frame is not None:
-                (folder / f"{name}.json").write_text(plan_text(frame))

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.plans.analysed import analysed, plan_text
+from tests.plans.analysed import record_plans
 
 COLUMNS = """id, cast(id % 3 as int) k, cast(id as double) d, cast(id as float) f, cast(id as string) s,
     timestamp_seconds(id) ts, cast(timestamp_seconds(id) as timestamp_ntz) tn,
@@ -66,10 +66,7 @@ def record(spark: Any, folder: Path) -> None:
         spark.read.parquet(f"{scratch}/t").createOrReplaceTempView("t")
         queries = {name: f"SELECT id, {outputs} FROM t" for name, outputs in WINDOWS.items()}
         queries |= {"partitioned": f"SELECT id, {PARTITIONED} FROM t", "group_limit": GROUP_LIMIT}
-        for name, sql in queries.items():
-            frame = analysed(spark, sql)
-            if frame is not None:
-                (folder / f"window_{name}.json").write_text(plan_text(frame))
+        record_plans(spark, folder, {f"window_{name}": sql for name, sql in queries.items()})
 
 
 def _split(columns: str) -> list[str]:

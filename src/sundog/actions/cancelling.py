@@ -100,7 +100,7 @@ def _interrupt_operation(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def marks_of(session: SparkSession) -> JobMarks:
-    """What jobs of this thread and session are found by."""
+    """The job group and tags of this thread and session."""
     context = session.sparkContext
     tags = context.getLocalProperty("spark.job.tags") or ""
     return JobMarks(
@@ -109,8 +109,7 @@ def marks_of(session: SparkSession) -> JobMarks:
 
 
 def _user_call(original: Callable[[], Any]) -> Callable[[], Any]:
-    """Where a job was called from, which Spark's pages show: a line of the user's, not of sundog's between him and
-    Spark."""
+    """The call site that Spark's UI shows for a job: the user's line, not the line of sundog that calls Spark."""
 
     @functools.wraps(original)
     def first_spark_call() -> Any:

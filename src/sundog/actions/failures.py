@@ -1,4 +1,4 @@
-"""Whose fault an error is. The one place where it is judged, whatever kind of action met it.
+"""Whose fault an error is. The one place that decides it, for every kind of action.
 
     DECLINED   sundog found out late that the query is not for it
     CANCELLED  the user cancelled the action: Spark's error is raised, and nothing is started again
@@ -108,8 +108,8 @@ def _outcome(cause: BaseException) -> Outcome:
             return Outcome.INTERNAL
 
 
-def passes(error: Exception) -> bool:
-    """Errors that are the user's to see although Spark would not raise them: a setting of ours that cannot be read."""
+def is_for_the_user(error: Exception) -> bool:
+    """Whether to raise it although Spark would not: a setting of sundog's that cannot be read."""
     return isinstance(error, ConfigError)
 
 

@@ -28,7 +28,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sundog.actions.cancelling import marks_of
-from sundog.actions.failures import Outcome, as_spark_error, classify, log, note_failure, passes
+from sundog.actions.failures import Outcome, as_spark_error, classify, is_for_the_user, log, note_failure
 from sundog.actions.progress import progress_sink
 from sundog.actions.shadowing import Shadow
 from sundog.config import Settings, read_settings
@@ -57,7 +57,7 @@ class Action(Generic[T]):
     """What an action is made of. `query` is made inside the life of the action, so that it may fail as well.
 
     `on_table` takes a whole result on the driver, `on_frame` a DataFrame with our parts in it; without `on_table` rows
-    are not wanted on the driver. `plain` is Spark's own way.
+    are not wanted on the driver. `plain` runs the action on Spark alone.
     """
 
     name: str
@@ -145,7 +145,7 @@ def _learn(life: _Life, planned: Planned) -> None:
 
 def settle(session: SparkSession, run: Run, error: Exception, may_restart: bool) -> None:
     """Note an error, and return if Spark may run the action from its beginning. Else raise."""
-    if passes(error):
+    if is_for_the_user(error):
         raise error
     failure = classify(error)
     if failure.outcome is not Outcome.CANCELLED and (cancelled := _cancelled_meanwhile()) is not None:
@@ -158,7 +158,7 @@ def settle(session: SparkSession, run: Run, error: Exception, may_restart: bool)
 
 
 def _cancelled_meanwhile() -> ActionCancelled | None:
-    """Whatever else went wrong: what the user cancelled is not started again."""
+    """The cancellation that came while something else went wrong: a cancelled action is not started again."""
     try:
         current_watch().check()
     except ActionCancelled as cancelled:

@@ -38,7 +38,7 @@ _ORDER_FREE = {"count", "isEmpty"}  # answers that do not depend on which rows a
 
 @dataclass(frozen=True)
 class Shadow:
-    """An eligible action: Spark's way to its answer, sundog's way to the same, and what it was planned as."""
+    """An eligible action: what it was planned as, and how sundog computes its answer."""
 
     name: str
     session: SparkSession

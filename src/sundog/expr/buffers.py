@@ -54,7 +54,7 @@ def values_of(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def is_narrow(dtype: pa.DataType) -> bool:
-    """Whether a value of the type is one word."""
+    """Whether a value of the type fits one 64-bit word."""
     if pa.types.is_decimal(dtype):
         return bool(dtype.precision <= 18)
     return bool(
@@ -105,6 +105,12 @@ def validity_buffer(valid: Bools | None) -> pa.Buffer | None:
     if valid is None or bool(valid.all()):
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def without_rows(valid: Bools | None, rows: Bools) -> Bools:
+    """The validity with NULL at `rows`."""
+    kept: Bools = ~rows if valid is None else valid & ~rows
+    return kept
 
 
 def both_valid(left: Bools | None, right: Bools | None) -> Bools | None:

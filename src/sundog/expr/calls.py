@@ -16,11 +16,14 @@ from sundog.expr.nodes import Column, Expr
 
 @dataclass(frozen=True)
 class NamedExpr:
+    """An expression under the internal name of its column."""
+
     name: str
     expr: Expr
 
     @property
     def is_passthrough(self) -> bool:
+        """Whether it is a column under its own name."""
         return isinstance(self.expr, Column) and self.expr.name == self.name
 
 
@@ -39,6 +42,8 @@ class AggregateCall:
 
 
 class BoundKind(Enum):
+    """Where a frame starts or ends. OFFSET: a distance from the current row, in `Bound.offset`."""
+
     UNBOUNDED_PRECEDING = "UNBOUNDED PRECEDING"
     OFFSET = "OFFSET"
     CURRENT_ROW = "CURRENT ROW"
@@ -60,6 +65,8 @@ class Bound:
 
 @dataclass(frozen=True)
 class Frame:
+    """`ROWS` or `RANGE BETWEEN start AND end`."""
+
     units: str  # "rows" or "range"
     start: Bound
     end: Bound

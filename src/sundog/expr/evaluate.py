@@ -126,9 +126,7 @@ def _begin(expr: Expr, batch: pa.RecordBatch) -> ArrayEvaluation | pa.Array:
 
 def predicate_mask(expr: Expr, batch: pa.RecordBatch) -> Bools:
     """The rows for which a predicate is true; NULL counts as false."""
-    result = evaluate(expr, batch)
-    mask, valid = values_of(result), validity_of(result)
-    return mask if valid is None else mask & valid
+    return true_rows(evaluate(expr, batch))
 
 
 def _evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> ArrayEvaluation:
@@ -147,7 +145,8 @@ def _evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> ArrayEval
     return subset.take(pa.array(places, mask=~rows))
 
 
-def _true_rows(array: pa.Array) -> Bools:
+def true_rows(array: pa.Array) -> Bools:
+    """Where a boolean array is true, not false or NULL."""
     values, valid = values_of(array), validity_of(array)
     return values if valid is None else values & valid
 
@@ -167,7 +166,7 @@ def _scalar(literal: Literal) -> pa.Scalar:
 def _pair(
     first: Expr, second: Expr, batch: pa.RecordBatch
 ) -> Evaluation[tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]]:
-    """Both operands, the second only where the first has a value; at most one of them is a scalar."""
+    """The values of both operands, the second evaluated only where the first is not NULL; one may be a scalar."""
     if isinstance(first, Literal):
         return _scalar(first), (yield second, batch)
     one = yield first, batch
@@ -194,13 +193,13 @@ def _compare(expr: Compare, batch: pa.RecordBatch) -> ArrayEvaluation:
 
 def _and(expr: And, batch: pa.RecordBatch) -> ArrayEvaluation:
     left = yield expr.left, batch
-    undecided = ~_value_rows(left) | _true_rows(left)
+    undecided = ~_value_rows(left) | true_rows(left)
     return pc.and_kleene(left, (yield from _evaluate_where(expr.right, batch, undecided)))
 
 
 def _or(expr: Or, batch: pa.RecordBatch) -> ArrayEvaluation:
     left = yield expr.left, batch
-    return pc.or_kleene(left, (yield from _evaluate_where(expr.right, batch, ~_true_rows(left))))
+    return pc.or_kleene(left, (yield from _evaluate_where(expr.right, batch, ~true_rows(left))))
 
 
 def _not(expr: Not, batch: pa.RecordBatch) -> ArrayEvaluation:
@@ -278,7 +277,7 @@ def _case(expr: Case, batch: pa.RecordBatch) -> ArrayEvaluation:
     left_over = np.ones(batch.num_rows, np.bool_)
     takers: list[tuple[Bools, Expr]] = []
     for condition, value in expr.branches:
-        taken = _true_rows((yield from _evaluate_where(condition, batch, left_over))) & left_over
+        taken = true_rows((yield from _evaluate_where(condition, batch, left_over))) & left_over
         takers.append((taken, value))
         left_over = left_over & ~taken
     result: Any = pa.scalar(None, expr.dtype)

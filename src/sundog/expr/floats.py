@@ -12,8 +12,8 @@ from sundog.expr.buffers import Bools
 
 
 def canonical_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy in which -0.0 is 0.0 and every NaN has the same bits. `kernels/windows/word_sort.py` does it for rows to
-    sort."""
+    """A copy in which -0.0 is 0.0 and every NaN has the same bits. `kernels/windows/word_sort.py` does the same to sort
+    keys, inside its own loop."""
     with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
         values = values + values.dtype.type(0)
     missing = np.isnan(values)

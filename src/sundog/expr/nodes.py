@@ -25,6 +25,8 @@ from sundog.tree import TreeNode, transform_up, walk
 
 
 class EvalMode(Enum):
+    """What an error does: see the head of this module."""
+
     ANSI = "ANSI"
     LEGACY = "LEGACY"
     TRY = "TRY"
@@ -72,6 +74,8 @@ class SubqueryValue(Expr):
 
 
 class CompareOp(Enum):
+    """Operators of `Compare`; `a <> b` is a `Not` around EQ."""
+
     EQ = "="
     LT = "<"
     LE = "<="

@@ -33,7 +33,7 @@ Digit = Callable[[Indices | None], Words]
 
 _SIGN = np.uint64(1 << 63)
 _TOP = np.uint64(2**64 - 1)
-_CHUNKS = 8
+_CHUNKS = 8  # of 8 bytes: strings that are longer are ranked exactly from there on
 
 
 def digits(array: pa.Array, descending: bool, nulls_first: bool) -> Iterator[Digit]:

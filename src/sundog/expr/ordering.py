@@ -24,6 +24,8 @@ from sundog.expr.order_words import Digit, digits
 
 @dataclass(frozen=True)
 class SortKey:
+    """An entry of ORDER BY."""
+
     expr: Expr
     descending: bool = False
     nulls_first: bool = True
@@ -82,7 +84,7 @@ def _rows(candidates: Indices | None, mask: Bools) -> Indices:
 
 @dataclass(frozen=True)
 class _Ties:
-    """The places in the order that are not settled: `positions`, and for each the number of its run of equal rows."""
+    """The places in the order that are still tied: `positions`, and for each the number of its run of equal rows."""
 
     runs: Indices
     positions: Indices

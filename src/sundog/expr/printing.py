@@ -51,8 +51,8 @@ from sundog.expr.ordering import SortKey
 from sundog.tree import height, map_children
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name
 
-MAX_LIST = 5
-MAX_LEVELS = 50
+MAX_LIST = 5  # values of an IN list that are shown
+MAX_LEVELS = 50  # of nested expressions that are shown
 _TRY_NAMES = {
     ArithOp.ADD: "try_add",
     ArithOp.SUB: "try_subtract",

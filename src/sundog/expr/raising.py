@@ -32,7 +32,7 @@ from sundog.expr.nodes import (
 from sundog.tree import children_first
 
 Range = tuple[int, int]
-_CAN_RAISE, _RANGE = "_can_raise", "_range"  # in a node's own dictionary: deep trees are not gone through twice
+_CAN_RAISE, _RANGE = "_can_raise", "_range"  # attributes that keep the answer on the node: no tree is walked twice
 
 
 def can_raise(expr: Expr) -> bool:
@@ -45,7 +45,7 @@ def can_raise(expr: Expr) -> bool:
 
 
 def node_can_raise(node: Expr) -> bool:
-    """The same of one node, whatever is below it."""
+    """Whether the node itself can raise, whatever its operands do."""
     match node:
         case AddInterval():
             return True
@@ -166,7 +166,7 @@ def _range(expr: Expr) -> Range:
 
 
 def _range_of_known(expr: Expr) -> Range:
-    """The same, where it is known of every integer below."""
+    """`_range` of a node whose integer operands have theirs already."""
     whole = _type_range(expr.dtype)
     match expr:
         case Literal(value=int(value)):

@@ -52,7 +52,7 @@ class RankColumn:
 
     @classmethod
     def of(cls, ranks: Sequence[Rank | None], dtype: pa.DataType) -> RankColumn:
-        """Ranks of values of a type. One that no value of a narrow type has is unknown."""
+        """Ranks of values of a type. A rank outside of the 64 bits of a narrow type is unknown."""
         if is_text(dtype):
             return cls.of_texts(pa.array(ranks, pa.large_binary()))
         if not is_narrow(dtype):
@@ -143,7 +143,7 @@ class RankColumn:
         return RankColumn(self.values.take(pa.array(slots)), self.known[slots])
 
     def only(self, where: Bools) -> RankColumn:
-        """The same, unknown elsewhere."""
+        """The same ranks at `where`, unknown elsewhere."""
         known = self.known & where
         if isinstance(self.values, np.ndarray):
             return RankColumn(self.values, known)
@@ -188,7 +188,7 @@ class RankColumn:
         return np.array([each is not None and test(each, rank) for each in self], np.bool_)
 
     def places_in(self, ordered: Any, before_equal: bool, unknown: int) -> Indices:
-        """Where each rank would stand in an ordered list; `unknown` where there is none."""
+        """The index at which each rank would be inserted into an ordered list; `unknown` for an unknown rank."""
         side: Literal["left", "right"] = "left" if before_equal else "right"
         if self.words is not None:
             return np.where(self.known, np.searchsorted(np.asarray(ordered, np.int64), self.words, side=side), unknown)
@@ -218,7 +218,7 @@ class RankColumn:
         return array_from(words.astype(storage), self.known & (words >= limits.min) & (words <= limits.max), dtype)
 
     def best_first(self, slots: Indices, descending: bool) -> Indices:
-        """`slots`, all of known ranks, by rank, equal ones as they are given."""
+        """`slots`, whose ranks must be known, sorted by rank; ties keep their order."""
         words = self.words
         if words is not None:
             picked = ~words[slots] if descending else words[slots]

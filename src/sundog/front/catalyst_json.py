@@ -7,8 +7,8 @@ tree decides.
 
 What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm/details.py`.
 
-Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node has
-a link to its parent's link, of which `path` makes a tuple for the few that are asked.
+Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node keeps a
+link to its parent's link instead of its path, which is made only for the few nodes that are asked for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sundog.versions.model import PlanNames
 Link = tuple[Any, int] | None
 """Where a node is in its tree: its parent's link and its index among the children; None for the root."""
 
-_AS_THEY_ARE = PlanNames()
+_NO_OTHER_NAMES = PlanNames()
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ def _trees_in(value: Any) -> Iterator[Node]:
 
 
 def replace_nodes(root: Node, make: Callable[[Node, Node | None], Node | None]) -> Node:
-    """The tree with what `make` gives for a node and its parent; None keeps the node and goes on with its children."""
+    """The tree with each node replaced by what `make` gives for it and its parent; None keeps it and visits its
+    children."""
     made: dict[int, Node] = {}
     waiting: list[tuple[Node, Node | None, bool]] = [(root, None, False)]
     while waiting:
@@ -121,8 +122,8 @@ def link_of(path: Sequence[int]) -> Link:
     return link
 
 
-def parse_plan(text: str, names: PlanNames = _AS_THEY_ARE) -> Node:
-    """The plan that `toJSON` printed. `names` are those of an older Spark that have changed since."""
+def parse_plan(text: str, names: PlanNames = _NO_OTHER_NAMES) -> Node:
+    """The plan that `toJSON` printed. `names` maps what an older Spark calls otherwise than the newest."""
     try:
         nodes = json.loads(text)
     except ValueError as problem:

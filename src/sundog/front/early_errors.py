@@ -1,8 +1,8 @@
-"""Expressions that Spark evaluates, and that may raise, for rows that do not need them: such a part stays on Spark.
+"""Expressions that may raise and that Spark evaluates also for rows that do not need them: such a part stays on Spark.
 
 Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
-twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is
-another order outside of whole-stage code. Both matter only to what can raise.
+twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another
+one without whole-stage code generation. Both matter only to what can raise.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _join_errors(join: Join) -> Reason | None:
 
 
 def _roots(call: AggregateCall) -> Iterator[Root]:
-    """The arguments as often as Spark's update names them; behind a FILTER only some rows are meant to evaluate
-    them."""
+    """The arguments of a call, each as often as Spark's update expressions contain it. With a FILTER, only the rows
+    that pass it should evaluate them."""
     guarded = call.filter is not None
     if call.filter is not None:
         yield call.filter, False

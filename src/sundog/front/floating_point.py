@@ -7,7 +7,7 @@ this concerns are marked (`WindowCall.in_order`), and the operators then add up 
 - frames up to UNBOUNDED FOLLOWING that begin elsewhere than at the first row: Spark adds up the rest for each row;
 - windows without ORDER BY, where the order is that in which rows arrive;
 - windows under `spark.sql.window.segmentTree.enabled`, which merges partial sums of blocks;
-- GROUP BY: the order of merging is that of Spark's own tasks. `avg` of integers of up to 32 bits has no such bits.
+- GROUP BY: the order of merging is that of Spark's own tasks. `avg` of integers of up to 32 bits is exact in any order.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from sundog.config import Settings
 from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
-from sundog.front.catalyst_json import Node, object_name
+from sundog.front.catalyst_json import Node
 from sundog.front.early_errors import early_errors
 from sundog.front.expressions.reading import Scope
-from sundog.front.expressions.translate import translate
+from sundog.front.expressions.translate import translate, translate_sort_key
 from sundog.front.floating_point import added_as_spark_does
 from sundog.front.partitioning import check_repartition, drawn_over_moved_rows, has_one_partition, shows_partitions
 from sundog.front.relation.columns import internal_name
@@ -72,10 +72,10 @@ def match_plan(
     collected: bool = True,
     subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
 ) -> Matches:
-    """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot.
+    """Every maximal subtree that sundog can take, and the reasons against the shapes that it cannot take.
 
     `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the
-    rows of the whole are wanted on the driver. `subqueries`: the plans of those that were read up to now.
+    rows of the whole query are wanted on the driver. `subqueries`: the plans of scalar subqueries read so far.
     """
     matcher = _Matcher(read_table, read_foreign, settings, session, collected, subqueries)
     matches = Matches()
@@ -115,7 +115,7 @@ class _Matcher:
         self._shapes_above = 0
 
     def search_all(self, root: Node, matches: Matches) -> None:
-        """From the root down; below what is taken, nothing is looked for."""
+        """Search from the root down, and not below a subtree that is taken."""
         waiting: list[tuple[Node, Reason | None]] = [(root, None)]
         while waiting:
             node, above = waiting.pop()
@@ -140,8 +140,7 @@ class _Matcher:
         return plan
 
     def _search(self, node: Node, matches: Matches, above: Reason | None) -> bool:
-        """Whether the search is done with this subtree. `above`: why something above `node` shows its partitions, if
-        anything."""
+        """Whether the search need not go below `node`. `above`: why a node above shows the partitions of this one."""
         try:
             self._check_depth(node)
             plan = self._convert_result(node) if self._is_collected(node) else self._convert(node)
@@ -187,8 +186,8 @@ class _Matcher:
             raise Declined.because(Code.TOO_DEEP, f"{self._heights[id(node)]} operators above each other", node.name)
 
     def _convert_result(self, node: Node) -> LogicalPlan:
-        """A whole result, which goes to the driver, where it can be sorted; rows that stay with executors Spark
-        sorts."""
+        """The plan of a whole result, with its ORDER BY: rows that come to the driver are sorted there, others by
+        Spark."""
         match node.name:
             case "Sort" if node["global"] is True:
                 child = self._convert(node.child)
@@ -251,7 +250,7 @@ class _Matcher:
             self._shapes_above -= 1
 
     def _convert_all(self, nodes: Sequence[Node]) -> list[LogicalPlan]:
-        """All of them, or the reasons of all that cannot be."""
+        """The plans of all nodes; raises the reasons of all that cannot be converted."""
         plans: list[LogicalPlan] = []
         reasons: list[Reason] = []
         for node in nodes:
@@ -308,7 +307,7 @@ class _Matcher:
             return foreign
 
     def _topk_below_projection(self, node: Node) -> Match | None:
-        """Where Spark must compute what lies between limit and sort, the rows that it computes it for are still ours.
+        """The top-k below a projection that only Spark can compute: the rows that it is computed for are still ours.
 
         The k + offset best rows take the place of the sort; the limit above them then changes nothing.
         """
@@ -323,11 +322,10 @@ class _Matcher:
 
     def _order(self, sort: Node, child: LogicalPlan) -> tuple[SortKey, ...]:
         scope = self._scope(child)
-        return tuple(_sort_key(key, scope) for key in sort["order"])
+        return tuple(translate_sort_key(key, scope) for key in sort["order"])
 
     def _output_names(self, node: Node) -> list[str]:
-        """The internal names of what a Catalyst node puts out, in its order; one that is put out twice is there
-        twice."""
+        """The internal names of a Catalyst node's output, in its order; a column that it repeats is repeated."""
         if node.path in self._foreign_names:
             return self._foreign_names[node.path]
         match node.name:
@@ -370,20 +368,11 @@ def _named(tree: Node, scope: Scope) -> NamedExpr:
 
 
 def _local_rows(node: Node) -> LocalRows:
-    """What `read_query.py` has completed the node with."""
+    """The rows that `read_query.py` has written into the node, or why they cannot be read."""
     rows = node["rows"]
     if isinstance(rows, Declined):
         raise rows
     return LocalRows(rows)
-
-
-def _sort_key(tree: Node, scope: Scope) -> SortKey:
-    if tree.name != "SortOrder":
-        raise Declined.because(Code.PLAN_VERSION, f"a sort key is a {tree.name}", "Sort")
-    direction, nulls = object_name(tree["direction"]), object_name(tree["nullOrdering"])
-    if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
-        raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Sort")
-    return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
 
 
 def struct_values(root: Node) -> list[Node] | None:

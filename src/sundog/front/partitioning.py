@@ -54,8 +54,7 @@ def shows_partitions(node: Node) -> Reason | None:
 
 
 def _joins_partitions(node: Node) -> bool:
-    """`coalesce(n)`. One partition is one partition, however many there were; two may hold other rows than Spark's
-    two."""
+    """Whether it is a `coalesce(n)` other than `coalesce(1)`: two partitions may hold other rows than Spark's two."""
     return node.name == "Repartition" and node.get("shuffle") is False and node.get("numPartitions") != 1
 
 
@@ -68,7 +67,10 @@ def check_repartition(node: Node) -> None:
 
 
 def drawn_over_moved_rows(root: Node) -> Reason | None:
-    """Why the rows of a Spark plan may be others when it is run by itself; None if they are the same."""
+    """Why a subtree of Spark's plan may give other rows when it is run by itself; None if it gives the same.
+
+    It may if something in it draws by partition and anything in it moves rows between partitions.
+    """
     drawing = next((reason for node in root.walk() if (reason := shows_partitions(node)) is not None), None)
     moves = any(node.children and node.name not in _MOVES_NOTHING for node in root.walk())
     return drawing if moves else None

@@ -1,7 +1,8 @@
 """The shape of a query: its plan without the values of its constants, as one short key.
 
 Two runs of one query text have plans that differ in the ids of their expressions; those of a report that is run every
-day differ in a date as well. Both have one shape. It tells a query again; it decides nothing about answers.
+day differ in a date as well. Both have one shape. By it a query that ran before is recognised; it decides nothing about
+answers.
 """
 
 from __future__ import annotations

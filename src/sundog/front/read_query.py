@@ -1,8 +1,8 @@
 """Catalyst's plan of a query, with the plans of its scalar subqueries, as logical plans.
 
 Each subquery is a plan of its own to Spark: with its own tree, its own leaves and files. Here it becomes a logical plan
-that the planner runs before the one that reads its value. What of it sundog cannot compute is Spark's as a whole: the
-subquery is then an input from Spark.
+that the planner runs before the one that reads its value. A subquery that sundog cannot compute wholly is Spark's as a
+whole: its value is then an input from Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 @dataclass
 class QueryReader:
-    """Reads one query. `foreign`: where the inputs are that stay Spark's, by handle; `subqueries`: by number."""
+    """Reads one query.
+
+    `foreign`: the subtrees of Spark's plan that are inputs, by handle. `subqueries`: their plans, by number.
+    """
 
     session: Any
     conf: SessionConf
@@ -78,7 +81,7 @@ class QueryReader:
         return replace(self._scope, subquery=lambda node: self._subquery(catalyst, node))
 
     def _subquery(self, catalyst: CatalystPlan, node: Node) -> Subquery:
-        """What the node of a scalar subquery stands for; the same for two whose results are the same."""
+        """The subquery of a node; one and the same for two nodes that Spark says have the same result."""
         jplan, tree = catalyst.jsubquery(node), node["plan"]
         for known, jknown, found in self._known:
             if known == tree and jknown.sameResult(jplan):

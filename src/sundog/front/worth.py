@@ -20,8 +20,8 @@ from sundog.tree import walk
 
 
 def _filters_rows(plan: LogicalPlan) -> bool:
-    """Whether rows are searched for below a limit: by a WHERE, but not by a join, of which Spark runs as many tasks as
-    it needs rows."""
+    """Whether a limit has to search for rows that pass a WHERE. Not above a join: there Spark runs only as many tasks
+    as it needs for the rows."""
     below = list(walk(plan))
     return any(isinstance(node, Filter) for node in below) and not any(isinstance(node, Join) for node in below)
 
@@ -38,7 +38,7 @@ def _file_bytes(plan: LogicalPlan) -> int:
 
 
 def reads_a_table(plan: LogicalPlan) -> bool:
-    """Whether there is more to read than rows of the query's own text, with which Spark is done in no time."""
+    """Whether anything but rows of the query's own text is read: with those alone Spark takes no time."""
     leaves = [node for node in walk(plan) if not node.children]
     return not all(isinstance(leaf, LocalRows) for leaf in leaves) or bool(subqueries_in(plan))
 

@@ -65,8 +65,8 @@ def _files(session: SparkSession, command: Any) -> Target:
 
 
 def _new_table(session: SparkSession, command: Any) -> Target:
-    """Of a CREATE TABLE … AS SELECT, and before Spark 4.1 of saveAsTable as well, which appends to a table that exists,
-    or drops it first."""
+    """The target of CREATE TABLE … AS SELECT; before Spark 4.1 also that of saveAsTable, which appends to an existing
+    table or drops it first."""
     target = _table_by_description(session, command, command.table())
     if target.is_skipped or command.mode().toString() != "Overwrite":
         return target
@@ -109,12 +109,13 @@ def _table_v2(session: SparkSession, command: Any) -> Target:
 
 @dataclass(frozen=True)
 class _Form:
+    """How a command is given another query, and what it writes to."""
+
     with_query: Callable[[Any, Any, Any], Any]
     target: Callable[[SparkSession, Any], Target]
 
 
-# The analysed commands that are known: how to give each another query, and what it writes to. All have a method
-# `query`.
+# The analysed commands that are known, by class. All have a method `query`.
 _FORMS = {
     "InsertIntoHadoopFsRelationCommand": _Form(_with_only_child, _files),
     "CreateDataSourceTableAsSelectCommand": _Form(_create_table, _new_table),
@@ -165,7 +166,7 @@ class WriteCommand:
         if self.target.replaced is None:
             return _frame(self.session, command)
         catalog = _catalog(self.session)
-        catalog.dropTable(self.target.replaced, True, False)  # if it is still there; not for good
+        catalog.dropTable(self.target.replaced, True, False)  # ignoreIfNotExists, not purge
         result = _frame(self.session, command)
         catalog.refreshTable(self.target.replaced)
         return result
@@ -195,8 +196,8 @@ _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether a path is, or is inside, another. File systems are not compared: better a write too many left to
-    Spark."""
+    """Whether one path is the other, or inside it. File systems are not compared, so a write may be left to Spark
+    without need."""
     first, second = (_AUTHORITY.sub("", path).rstrip("/") + "/" for path in (one, other))
     return first.startswith(second) or second.startswith(first)
 

@@ -1,4 +1,4 @@
-"""The worker's side of a stage on executors: what a Python worker runs for one partition, and the blocks it speaks in.
+"""The worker's side of a stage on executors: what a Python worker runs for one partition, and blocks of rows.
 
 A stage knows which partition it computes from its input: the number of its source, or the address on its blocks.
 Spark's own partition id is that of the task, and under a `coalesce` or a union of the user's one task computes several
@@ -35,6 +35,7 @@ BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
 TARGET, SOURCE = 0, 1
 _MAX_UNFROZEN_OBJECTS = 20_000
+_RESULT_BATCH_ROWS = 1 << 16  # the JVM holds a batch as a whole while it turns it into rows
 
 
 @dataclass(frozen=True)
@@ -167,11 +168,11 @@ def addressed_blocks(batches: Iterable[pa.RecordBatch], address: int) -> Iterato
 
 
 def as_result(stream: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Under Spark's names and types, in pieces that Spark's row conversion likes."""
+    """The rows under Spark's names and types, in batches of at most `_RESULT_BATCH_ROWS`."""
     for batch in stream:
         renamed = retyped(batch, schema)
-        for start in range(0, renamed.num_rows, 65536):
-            yield renamed.slice(start, 65536)
+        for start in range(0, renamed.num_rows, _RESULT_BATCH_ROWS):
+            yield renamed.slice(start, _RESULT_BATCH_ROWS)
 
 
 def retyped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

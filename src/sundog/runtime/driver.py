@@ -68,7 +68,7 @@ class DriverRuntime:
         self._task_memory_bytes = task_memory_bytes
 
     def exchange(self, stage: Stage, sources: Sequence[Source], output: Exchange) -> list[Source]:
-        """What the tasks of the next stage read."""
+        """Run a stage and split its rows; the sources that the tasks of the next stage read."""
         partitioner = output.partitioner
         few = output.unsplit_rows // max(len(sources), 1)
 
@@ -88,7 +88,7 @@ class DriverRuntime:
         return _targets(output, self._run(stage, len(sources), split))
 
     def hold(self, stage: Stage, sources: Sequence[Source]) -> list[Source]:
-        """What several stages read."""
+        """Run a stage; the sources that several stages read."""
         return [HeldBatches(batches) for batches in self.gather(stage, sources)]
 
     def gather(self, stage: Stage, sources: Sequence[Source]) -> list[Batches]:
@@ -148,7 +148,8 @@ class DriverRuntime:
 
 @lru_cache(maxsize=1)
 def _threads(count: int) -> ThreadPoolExecutor:
-    """Kept for all queries: starting two threads takes 1 ms or more, which is much of a top-k. Tasks start no tasks."""
+    """One pool for all queries: to start two threads takes 1 ms or more, which is much of a top-k. Tasks start no
+    tasks, so it cannot wait for itself."""
     return ThreadPoolExecutor(count, "sundog")
 
 

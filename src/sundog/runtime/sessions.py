@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sundog.versions import spark_version
@@ -41,8 +42,8 @@ def session_for_blocks(session: SparkSession) -> SparkSession:
 
 
 def block_session(session: SparkSession) -> SparkSession | None:
-    """The session that blocks of `session` are moved by, if there is one already. One may have several Python
-    objects."""
+    """The session that moves the blocks of `session`, if there is one already. Sessions are compared in the JVM: one
+    may have several Python objects."""
     for known, own in list(_block_sessions.items()):
         if known._jsparkSession.equals(session._jsparkSession):
             return own
@@ -59,16 +60,21 @@ def session_tags(session: SparkSession) -> frozenset[str]:
 
 
 @contextmanager
-def tagged_for(session: SparkSession) -> Iterator[None]:
-    """Jobs of this thread carry the tags of `session`, although they run in another one."""
-    context = session.sparkContext
+def also_tagged(context: SparkContext, tags: Collection[str]) -> Iterator[None]:
+    """Jobs of this thread carry these tags beside those that they have."""
     before = context.getLocalProperty(_JOB_TAGS)
-    tags = {*(before or "").split(","), *session_tags(session)} - {""}
-    context.setLocalProperty(_JOB_TAGS, ",".join(sorted(tags)))
+    context.setLocalProperty(_JOB_TAGS, ",".join(sorted({*(before or "").split(","), *tags} - {""})))
     try:
         yield
     finally:
         context.setLocalProperty(_JOB_TAGS, before)
+
+
+@contextmanager
+def tagged_for(session: SparkSession) -> Iterator[None]:
+    """Jobs of this thread carry the tags of `session`, although they run in another one."""
+    with also_tagged(session.sparkContext, session_tags(session)):
+        yield
 
 
 @contextmanager

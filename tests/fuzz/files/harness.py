@@ -18,12 +18,12 @@ from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.file_schema import resolve_columns
 from sundog.parquet.meta.footer import FOOTERS, Footer, read_footer
-from sundog.parquet.meta.statistics import FileStatistics
 from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.reading import DataFile, FileColumn, ReadOptions
 from sundog.plan.costs import DRIVER
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
+from tests.parquet.files import statistics_of
 
 _MAX_ROWS = 1 << 20  # of a row group that is read: damage may well say that a run of NULLs is longer
 
@@ -95,7 +95,7 @@ def _read_column(file: DataFile, footer: Footer, column: FileColumn) -> bool:
     )
     layout = FileLayout.of(own, file, footer)
     resolve_columns(footer, (column,), own.options)
-    FileStatistics(layout).column(column.name)
+    statistics_of(own, [footer]).column(column.name)
     groups = [group for group, rows in enumerate(footer.row_counts.tolist()) if rows <= _MAX_ROWS]
     is_read = True
     for stored in (frozenset[str](), frozenset({column.name})):

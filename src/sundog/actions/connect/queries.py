@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
@@ -29,13 +27,13 @@ from sundog.actions.lifecycle import Action, Shadowed, run_action
 from sundog.errors import SundogError
 from sundog.run import last_run
 from sundog.runtime.frames import frame_from_table
+from sundog.runtime.sessions import also_tagged
 from sundog.support import Code, Declined
 from sundog.versions import spark_version
 
 T = TypeVar("T")
 _MAX_SHOWN_ROWS = 100_000
 _SHOWN = StructType([StructField("show_string", StringType(), False)])
-_JOB_TAGS = "spark.job.tags"
 
 running: dict[str, tuple[str, frozenset[str]]] = {}  # operation -> its session, and the tags of the client's thread
 
@@ -132,7 +130,7 @@ def run_near(near: NearSession, client: Any, operation: str, action: Action[T]) 
     is Connect's."""
     running[operation] = client._session_id, frozenset(client.get_tags())
     try:
-        with near.as_classic(), _tagged(near.classic.sparkContext, tag_of(operation)):
+        with near.as_classic(), also_tagged(near.classic.sparkContext, [tag_of(operation)]):
             return _raising_as_connect(action)
     finally:
         del running[operation]
@@ -159,18 +157,8 @@ def sent_schema(session: SparkSession, schema: StructType) -> pa.Schema:
 
 
 def tag_of(operation: str) -> str:
+    """The tag by which an interrupt finds the jobs of an operation, and its work on driver threads."""
     return f"sundog-connect-{operation}"
-
-
-@contextmanager
-def _tagged(context: SparkContext, tag: str) -> Iterator[None]:
-    """Jobs of this thread, and what runs on driver threads for it, are found by `tag`."""
-    before = context.getLocalProperty(_JOB_TAGS)
-    context.setLocalProperty(_JOB_TAGS, ",".join(filter(None, [before, tag])))
-    try:
-        yield
-    finally:
-        context.setLocalProperty(_JOB_TAGS, before)
 
 
 def to_connect_error(error: Exception, cancelled: bool = False) -> Exception:

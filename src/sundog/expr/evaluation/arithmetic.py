@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, both_valid, validity_of, values_of
+from sundog.expr.buffers import Bools, array_from, both_valid, validity_of, values_of, without_rows
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluation.unscaled import Unscaled, low_bits
 from sundog.expr.floats import rounded_units
@@ -45,7 +45,7 @@ def arithmetic(op: ArithOp, left: pa.Array, right: pa.Array, dtype: pa.DataType,
             return array_from(result, valid, dtype)
         if mode is EvalMode.ANSI:
             raise _overflow_error(op, one, other, overflow)
-        return array_from(result, _without(valid, overflow), dtype)
+        return array_from(result, without_rows(valid, overflow), dtype)
 
 
 def negate(array: pa.Array, mode: EvalMode) -> pa.Array:
@@ -56,7 +56,7 @@ def negate(array: pa.Array, mode: EvalMode) -> pa.Array:
 
 
 def rounded(array: pa.Array, places: int, mode: EvalMode) -> pa.Array:
-    """HALF_UP to so many places, of integers and doubles."""
+    """Integers or doubles rounded HALF_UP to `places` decimal places."""
     valid = validity_of(array)
     if pa.types.is_float64(array.type):
         return array_from(_rounded_doubles(values_of(array), valid, places), valid, array.type)
@@ -105,7 +105,7 @@ def days_between(end: pa.Array, start: pa.Array) -> pa.Array:
 
 
 def _check_lowest(array: pa.Array, mode: EvalMode) -> None:
-    """The lowest integer has no negative. Spark has no try_negative, so there is no NULL case."""
+    """Raise under ANSI for the lowest integer, which has no negative. Spark has no try_negative, so no row is NULL."""
     if mode is EvalMode.LEGACY or not pa.types.is_integer(array.type):
         return
     values, valid = values_of(array), validity_of(array)
@@ -116,11 +116,6 @@ def _check_lowest(array: pa.Array, mode: EvalMode) -> None:
 
 def _spread(valid: Bools | None, length: int) -> Bools | None:
     return valid if valid is None or len(valid) == length else np.broadcast_to(valid, length)
-
-
-def _without(valid: Bools | None, rows: Bools) -> Bools:
-    kept: Bools = ~rows if valid is None else valid & ~rows
-    return kept
 
 
 def _wrapping(op: ArithOp, left: Numbers, right: Numbers) -> Numbers:
@@ -174,7 +169,7 @@ def _division(
     if bool(zero.any()):
         if mode is EvalMode.ANSI and bool((zero if valid is None else zero & valid).any()):
             raise SparkQueryError.remainder_by_zero() if op is ArithOp.MOD else SparkQueryError.divide_by_zero()
-        valid = _without(valid, zero)
+        valid = without_rows(valid, zero)
         right = np.where(right == 0, right.dtype.type(1), right)
     if op is ArithOp.DIV:
         return array_from(left / right, valid, dtype)

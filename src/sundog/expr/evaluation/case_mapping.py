@@ -160,5 +160,5 @@ def lower(text: str, unicode: int = NEWEST_UNICODE) -> str:
 
 
 def recent_characters() -> list[str]:
-    """Those that some Python or the ICU of some Spark does not know."""
+    """The characters that some Python, or the ICU of some Spark, does not know."""
     return [chr(code) for code in _EDITIONS[NEWEST_UNICODE].stand_in]

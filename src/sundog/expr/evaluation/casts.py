@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, decimal_array, numpy_type, validity_of, values_of
+from sundog.expr.buffers import Bools, array_from, decimal_array, numpy_type, validity_of, values_of, without_rows
 from sundog.expr.errors import ErrorKind, SparkQueryError, sql_value
 from sundog.expr.evaluation.decimals import to_decimal, to_double
 from sundog.expr.evaluation.temporal import SECOND, outside_range, split
@@ -56,7 +56,7 @@ def type_kind(dtype: pa.DataType) -> str:
 
 
 MAX_DIGITS_OF_DOUBLES = 14
-"""In a decimal of so many digits every double that fits is rounded alike by all Javas."""
+"""Up to this precision, every double that fits a decimal is rounded to the same digits by all Java releases."""
 
 
 def cast(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
@@ -69,15 +69,10 @@ def cast(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None)
     return EXACT_CASTS[pair](array, dtype, mode, zone)
 
 
-def _without(valid: Bools | None, rows: Bools) -> Bools:
-    kept: Bools = ~rows if valid is None else valid & ~rows
-    return kept
-
-
 def _checked(
     array: pa.Array, result: Numbers, lost: Bools, dtype: pa.DataType, mode: EvalMode, valid: Bools | None
 ) -> pa.Array:
-    """`result`, unless the rows in `lost` forbid it."""
+    """`result`, where the rows in `lost` did not fit the type: Spark's error for the first of them, or NULL."""
     if valid is not None:
         lost = lost & valid
     if not bool(lost.any()):
@@ -85,7 +80,7 @@ def _checked(
     if mode is EvalMode.ANSI:
         value = array[int(np.argmax(lost))].as_py()
         raise SparkQueryError.cast_overflow(sql_value(value, array.type), array.type, dtype)
-    return array_from(result, _without(valid, lost), dtype)
+    return array_from(result, without_rows(valid, lost), dtype)
 
 
 def _instants(
@@ -96,7 +91,7 @@ def _instants(
     if bool(outside.any()):
         if mode is not EvalMode.TRY:
             raise SparkQueryError.java_overflow()
-        valid = _without(valid, outside)
+        valid = without_rows(valid, outside)
     return array_from(seconds * SECOND + micros, valid, dtype)
 
 
@@ -162,7 +157,7 @@ def _float_to_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone:
         lost &= valid
     if mode is EvalMode.ANSI and bool(lost.any()):
         raise SparkQueryError.decimal_out_of_range(Decimal(repr(float(values[np.argmax(lost)]))), dtype)
-    kept = _without(valid, lost | ~np.isfinite(values))
+    kept = without_rows(valid, lost | ~np.isfinite(values))
     units = np.where(kept, units, 0)
     return decimal_array(units.view(np.uint64), units >> 63, kept, dtype)
 
@@ -209,7 +204,7 @@ def _timestamp_to_integer(array: pa.Array, dtype: pa.DataType, mode: EvalMode, z
     if mode is EvalMode.ANSI and bool(lost.any()):
         text = _timestamp_to_string(array.slice(int(np.argmax(lost)), 1), pa.string(), mode, zone)[0]
         raise SparkQueryError.cast_overflow(f"TIMESTAMP '{text}'", array.type, dtype)
-    return array_from(result, _without(valid, lost), dtype)
+    return array_from(result, without_rows(valid, lost), dtype)
 
 
 def _integer_to_timestamp(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:

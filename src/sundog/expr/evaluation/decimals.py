@@ -24,6 +24,7 @@ from sundog.expr.buffers import (
     validity_buffer,
     validity_of,
     values_of,
+    without_rows,
 )
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluation.unscaled import Unscaled, exact_arithmetic
@@ -192,7 +193,7 @@ def _without_zeros(op: ArithOp, divisor: pa.Array, valid: Bools | None, length: 
         return valid
     if mode is EvalMode.ANSI:
         raise SparkQueryError.remainder_by_zero() if op is ArithOp.MOD else SparkQueryError.divide_by_zero()
-    return ~zero if valid is None else valid & ~zero
+    return without_rows(valid, zero)
 
 
 def _chosen(array: pa.Array, rows: pa.Array) -> pa.Array:

@@ -10,11 +10,11 @@ from sundog.expr.buffers import array_from, string_parts, validity_of
 from sundog.expr.nodes import StringTest
 from sundog.kernels.substring import mark_substring
 
-_SAMPLE_BYTES = 4096
+_SAMPLE_BYTES = 4096  # of the column, by which the rarest bytes of a needle are chosen
 
 
 def matches(test: StringTest, array: pa.Array, needle: str | bytes) -> pa.Array:
-    """NULL for NULL."""
+    """Whether each string passes the test; NULL for NULL."""
     match test:
         case StringTest.STARTS_WITH:
             return pc.starts_with(array, needle)
@@ -25,6 +25,7 @@ def matches(test: StringTest, array: pa.Array, needle: str | bytes) -> pa.Array:
 
 
 def _contains(array: pa.Array, needle: str | bytes) -> pa.Array:
+    """Search for the two bytes of the needle that are rarest in the column, and compare the rest only there."""
     wanted = np.frombuffer(needle.encode() if isinstance(needle, str) else needle, np.uint8)
     if len(wanted) == 0:
         return pc.match_substring(array, needle)

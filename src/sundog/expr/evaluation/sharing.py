@@ -1,10 +1,10 @@
-"""What Spark evaluates early because it occurs twice.
+"""Subexpressions that Spark evaluates early because they occur twice.
 
 Generated code computes a subexpression that occurs in several places once, before all of them: `x <> 0 AND 1 / x > 1`
-in one column and `x <> 0 AND 1 / x > 2` in another divide by every x, which neither does alone. That is how Spark's
-projections, aggregates and filters raise errors that no row of theirs asks for. What is compared here is what counts
-there (`EquivalentExpressions`): both sides of AND and OR and all operands do; of CASE and COALESCE only what is always
-evaluated, and what all branches have in common.
+in one column and `x <> 0 AND 1 / x > 2` in another divide by every x, which neither does alone. So
+Spark's projections, aggregates and filters may raise for a row for which no single expression would. Which occurrences
+count is Spark's rule (`EquivalentExpressions`): both sides of AND and OR, and all operands; of CASE and COALESCE only
+what is always evaluated, and what all branches have in common.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def evaluated_early(roots: Iterable[Root]) -> bool:
 
 
 def shared_in_tests(conjuncts: Sequence[Expr]) -> bool:
-    """The same for a WHERE, which computes it just before the first conjunct in which it occurs."""
+    """The same for a WHERE, which computes a shared subexpression just before the first conjunct that has it."""
     numbered, everywhere = _Numbered(), Places()
     first: dict[int, bool] = {}
     for conjunct in conjuncts:

@@ -24,7 +24,7 @@ DAY = DAY_SECONDS * SECOND
 _MAX_SECONDS = (2**63 - 1) // SECOND
 _UNIT_SECONDS = {"minute": 60, "hour": 3600, "day": DAY_SECONDS}
 _UNIT_MICROS = {"microsecond": 1, "millisecond": 1000, "second": SECOND}
-_LONGEST_UNIT_DAYS = 400  # a year, and what zones differ by
+_LONGEST_UNIT_DAYS = 400  # a year, with a margin for the offsets of zones
 TIME_PARTS = frozenset({"hour", "minute", "second", "second_fraction"})
 
 
@@ -65,8 +65,8 @@ def truncate(unit: str, array: pa.Array, zone: Zone | None) -> pa.Array:
 
 
 def _near_the_ends(values: npt.NDArray[Any], valid: Bools | None, dtype: pa.DataType) -> bool:
-    """Whether the start of a unit may lie outside of the type: there Spark raises, or wraps around, as its code happens
-    to."""
+    """Whether the start of a unit may lie outside of the type. Spark then raises or wraps around, which is not
+    modelled: the caller raises, and the query is left to Spark."""
     limits = np.iinfo(values.dtype)
     margin = _LONGEST_UNIT_DAYS * (1 if pa.types.is_date32(dtype) else DAY)
     near = (values < limits.min + margin) | (values > limits.max - margin)

@@ -1,9 +1,8 @@
-"""Decimals as integers without limit: exact to the last digit, and slow where 64 bits do not hold them.
+"""Decimals as integers of any size: exact to the last digit, and slow where 64 bits do not hold them.
 
-`decimals.py` computes with 128 bits and leaves rows to this module whose result does not fit its type, or whose
-intermediate results are longer than 256 bits; and the few operations that have no kernel. A column is one of unscaled
-integers: int64 as long as the numbers at hand allow it, else Python's integers. Which of the two is decided by looking
-at the largest value before each step, so neither can overflow.
+`decimals.py` computes with 128 bits. It leaves to this module the rows whose result does not fit its type or whose
+intermediate results are longer than 256 bits, and the few operations that have no kernel. A column is held as unscaled
+integers: int64 if the next step cannot overflow it, by the largest value at hand, else Python's integers.
 """
 
 from __future__ import annotations
@@ -26,16 +25,17 @@ from sundog.expr.buffers import (
     numpy_type,
     validity_of,
     values_of,
+    without_rows,
 )
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.nodes import ArithOp, EvalMode
 
-_LIMIT = 2**62
+_LIMIT = 2**62  # magnitudes below it are computed in int64: the sum of two of them still fits
 
 
 @dataclass(frozen=True)
 class Unscaled:
-    """Integers that stand for `value * 10^-scale`; int64 or Python's. Behind a NULL there is a zero."""
+    """Integers that stand for `value * 10^-scale`; int64 or Python's. A NULL slot holds a zero."""
 
     values: npt.NDArray[Any]
     scale: int
@@ -90,7 +90,7 @@ class Unscaled:
                 row = int(np.argmax(outside))
                 raise SparkQueryError.decimal_out_of_range(as_decimal(int(self.values[row]), self.scale), dtype)
             outside = outside.astype(np.bool_)
-            valid = ~outside if valid is None else valid & ~outside
+            valid = without_rows(valid, outside)
         return _to_array(fitting.values, valid, dtype)
 
 
@@ -138,7 +138,7 @@ def _decimal_division(
     if bool(zero.any()):
         if mode is EvalMode.ANSI:
             raise SparkQueryError.remainder_by_zero() if op is ArithOp.MOD else SparkQueryError.divide_by_zero()
-        valid = ~zero if valid is None else valid & ~zero
+        valid = without_rows(valid, zero)
     divisor = Unscaled(np.where(other.values == 0, 1, other.values), other.scale, None)
     if op is ArithOp.DIV:
         quotient = _quotient(one, divisor, dtype.scale)

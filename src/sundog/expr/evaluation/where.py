@@ -14,8 +14,8 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from sundog.expr.buffers import Bools, validity_of, values_of
-from sundog.expr.evaluate import evaluate_where, predicate_mask
+from sundog.expr.buffers import Bools
+from sundog.expr.evaluate import evaluate_where, predicate_mask, true_rows
 from sundog.expr.nodes import Column, Expr, IsNull, Not, columns_of, conjuncts
 from sundog.expr.raising import can_raise
 from sundog.tree import walk
@@ -27,9 +27,7 @@ def where_mask(predicate: Expr, batch: pa.RecordBatch) -> Bools:
         return predicate_mask(predicate, batch)
     kept = np.ones(batch.num_rows, np.bool_)
     for test in in_spark_order(predicate):
-        result = evaluate_where(test, batch, kept)
-        valid = validity_of(result)
-        kept = kept & (values_of(result) if valid is None else values_of(result) & valid)
+        kept = kept & true_rows(evaluate_where(test, batch, kept))
     return kept
 
 

@@ -21,6 +21,8 @@ import numpy.typing as npt
 Seconds = npt.NDArray[np.int64]
 DAY_SECONDS = 86_400
 _CYCLE_SECONDS = 146_097 * DAY_SECONDS  # 400 years
+_TABLE_YEARS = 403  # of yearly rules: a cycle and some years more
+_END_MARGIN_SECONDS = 370 * DAY_SECONDS  # from the end of the cycle to the last change, so that changes lie behind it
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class YearlyRule:
 
     def instant(self, year: int) -> int:
         """The second of the epoch at which the change happens."""
-        local = _first_day(self, year) * 86_400 + self.second
+        local = _first_day(self, year) * DAY_SECONDS + self.second
         return local - {"UTC": 0, "STANDARD": self.standard, "WALL": self.before}[self.clock]
 
 
@@ -60,7 +62,7 @@ class Zone:
         return not self.changes and not self.rules
 
     def offsets_at(self, instants: Seconds) -> Seconds:
-        """What to add to get local time."""
+        """Seconds to add to each instant to get local time."""
         if self.is_fixed:
             return np.full(len(instants), self.initial, np.int64)
         table = _table(self)
@@ -130,9 +132,10 @@ def _table(zone: Zone) -> _Table:
     cycle_end = None
     if zone.rules:
         year = int(np.datetime64(changes[-1][0], "s").astype("M8[Y]").astype(np.int64)) + 1970 if changes else 1970
-        yearly = [(rule.instant(y), rule.before, rule.after) for y in range(year, year + 403) for rule in zone.rules]
+        years = range(year, year + _TABLE_YEARS)
+        yearly = [(rule.instant(each), rule.before, rule.after) for each in years for rule in zone.rules]
         changes += sorted(change for change in yearly if not changes or change[0] > changes[-1][0])
-        cycle_end = changes[-1][0] - 370 * 86_400
+        cycle_end = changes[-1][0] - _END_MARGIN_SECONDS
     instants = np.array([change[0] for change in changes], np.int64)
     before = np.array([change[1] for change in changes], np.int64)
     after = np.array([change[2] for change in changes], np.int64)

@@ -1,4 +1,4 @@
-"""A parsed pattern over columns: RE2 in Arrow, without the GIL, on each distinct value once; Python's `re` for some.
+"""A parsed pattern over columns: RE2 in Arrow, which releases the GIL, on each distinct value; Python's `re` for some.
 
 Python is for what RE2 cannot say: Java's `$` before a last line break (RE2 has no lookahead), for values with a
 line break at all; and columns that are not valid UTF-8, of which Java reads each bad byte as U+FFFD.
@@ -57,7 +57,7 @@ def for_each_value(
     by_re2: Callable[[pa.Array], pa.Array],
     by_python: Callable[[str], Any],
 ) -> pa.Array:
-    """What one of the engines makes of each string; NULL for NULL."""
+    """The result of one of the engines for each string; NULL for NULL."""
     if not is_utf8(array):
         encoded = array.view(pa.binary()).dictionary_encode()
         texts = [raw.decode("utf-8", "replace") for raw in encoded.dictionary.to_pylist()]

@@ -11,7 +11,7 @@ from sundog.front.expressions.reading import Entry, Scope, children_of, mode_of,
 from sundog.support import Code
 from sundog.types import DAY_TIME_INTERVAL, spark_name
 
-# Results that no mode changes, so that the mode need not be known.
+# Casts whose result is the same in every mode, so that the mode need not be known.
 _MODELESS = frozenset(
     {
         ("boolean", "integer"),
@@ -38,6 +38,7 @@ _MODELESS = frozenset(
         ("timestamp_ntz", "string"),
     }
 )
+# Casts whose result depends on the time zone.
 _ZONED = frozenset(
     {
         ("date", "timestamp"),
@@ -48,6 +49,7 @@ _ZONED = frozenset(
         ("timestamp_ntz", "timestamp"),
     }
 )
+# Casts that round the digits that Java prints.
 _OF_PRINTED_DIGITS = frozenset({("float", "decimal"), ("double", "decimal")})
 
 
@@ -86,8 +88,8 @@ def _cast(node: Node, scope: Scope) -> Expr:
 
 
 def _depends_on_representation(child: Expr, dtype: pa.DataType, mode: EvalMode) -> bool:
-    """Whether the result depends on where a decimal of 16 to 18 digits comes from: Spark checks a computed one through
-    a double, and one that it has read exactly."""
+    """Whether the result depends on where a decimal of 16 to 18 digits comes from: Spark checks a computed one as a
+    double, and one that was read from a file exactly."""
     source = child.dtype
     if not (pa.types.is_decimal(source) and pa.types.is_integer(dtype)) or isinstance(child, Column):
         return False

@@ -36,7 +36,7 @@ def _scalar_subquery(node: Node, scope: Scope) -> Expr:
 
 
 def _struct_field(node: Node, scope: Scope) -> Expr:
-    """Catalyst makes one subquery that gives a struct of several that read the same rows."""
+    """A field of a merged subquery: of several that read the same rows, Catalyst makes one that gives a struct."""
     require(
         node.child.name == "ScalarSubquery", Code.UNKNOWN_EXPRESSION, "a field of a struct that is no subquery", node
     )

@@ -102,22 +102,26 @@ def all_read(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
 
 
 def children_of(node: Node, scope: Scope, count: int) -> list[Expr]:
+    """The expressions of the children, of which there must be `count`."""
     if len(node.children) != count:
         raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} children", node.name)
     return all_read(node.children, scope)
 
 
 def require(condition: bool, code: Code, sentence: str, node: Node) -> None:
+    """Decline unless the condition holds."""
     if not condition:
         raise Declined.because(code, sentence, node.name)
 
 
 def refuse_type(node: Node, *dtypes: pa.DataType) -> Declined:
+    """The `Declined` to raise for arguments of these types."""
     shown = ", ".join(map(spark_name, dtypes))
     return Declined.because(Code.UNSUPPORTED_TYPE, f"{node.name} of {shown} is not computed by sundog", node.name)
 
 
 def same_type(node: Node, exprs: Sequence[Expr]) -> pa.DataType:
+    """The one type of all arguments; Catalyst has coerced them, so declines if there are several."""
     first = exprs[0].dtype
     require(
         all(expr.dtype == first for expr in exprs),
@@ -152,6 +156,7 @@ def zone_of(node: Node, scope: Scope) -> Zone:
 
 
 def constant(expr: Expr, node: Node, what: str) -> Any:
+    """The value of an argument that must be a constant and not NULL."""
     require(
         isinstance(expr, Literal) and expr.value is not None,
         Code.UNKNOWN_EXPRESSION,
@@ -166,5 +171,7 @@ Reader = Callable[[Node, Scope], Expr]
 
 @dataclass(frozen=True)
 class Entry:
+    """A row of the table of expressions: how a node is read, and the SQL that it comes from, for the documentation."""
+
     read: Reader
     doc: str

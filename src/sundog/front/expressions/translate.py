@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sundog.expr.nodes import Expr
-from sundog.front.catalyst_json import Node
+from sundog.expr.ordering import SortKey
+from sundog.front.catalyst_json import Node, object_name
 from sundog.front.expressions import casts, choices, leaves, logic, numbers, text, times
 from sundog.front.expressions.reading import Entry, Scope, read_already
 from sundog.front.partitioning import NONDETERMINISTIC
@@ -18,7 +19,7 @@ from sundog.support import Code, Declined, Reason
 
 
 def translate(node: Node, scope: Scope) -> Expr:
-    """The expression; raises `Declined` with every reason read_already in the tree.
+    """The expression; raises `Declined` with every reason that the tree gives.
 
     Trees may be deeper than Python's stack, so children are read before their parents, whose readers find them in
     `done`.
@@ -31,6 +32,16 @@ def translate(node: Node, scope: Scope) -> Expr:
         except Declined as declined:
             done[id(current)] = declined
     return read_already(node, inner)
+
+
+def translate_sort_key(tree: Node, scope: Scope) -> SortKey:
+    """A `SortOrder` of ORDER BY; raises `Declined`."""
+    if tree.name != "SortOrder":
+        raise Declined.because(Code.PLAN_VERSION, f"a sort key is a {tree.name}", "Sort")
+    direction, nulls = object_name(tree["direction"]), object_name(tree["nullOrdering"])
+    if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
+        raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Sort")
+    return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
 
 
 def _read(node: Node, scope: Scope) -> Expr:
@@ -69,4 +80,4 @@ _TABLE: dict[str, Entry] = {
 }
 
 SUPPORTED_EXPRESSIONS: dict[str, str] = {name: entry.doc for name, entry in _TABLE.items()}
-"""Catalyst's class name -> the SQL it comes from; `docs/reference` lists it."""
+"""Catalyst's class name -> the SQL it comes from; `docs/compatibility.md` lists it."""

@@ -91,13 +91,13 @@ def _details_function(jvm: Any) -> TextFunction:
 
 
 def _for_each(made: Methods, seq: str, handle: Any) -> Any:
-    """Tree -> the list of what the handle makes of each of its nodes."""
+    """Handle: tree -> the list of the handle's results for its nodes."""
     function = made.function(made.by_class({}, handle), "scala.Function1")
     return made.chain(made.bind_last(made.virtual(_TREE_NODE, "map", seq, "scala.Function1"), function), made.as_list())
 
 
 def _of_expression(made: Methods) -> Any:
-    """Expression -> its class, or [class, detail] for those that have one."""
+    """Handle: expression -> its class, or [class, detail] for those that have one."""
     name = made.class_name()
     text = made.virtual(_OBJECT, "toString", _STRING)
     internal = _internal_value(made)

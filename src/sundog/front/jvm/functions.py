@@ -61,7 +61,7 @@ class Methods:
         return self._handles.insertArguments(handle, last, self._array_of("java.lang.Object", [argument]))
 
     def all_of(self, handles: Sequence[Any]) -> Any:
-        """From one object to the array of what each of the handles makes of it."""
+        """From one object to the array of the handles' results for it."""
         count = len(handles)
         owner = handles[0].type().parameterType(0)
         collector = self._handles.identity(self._objects).asCollector(self._objects, count)
@@ -112,7 +112,7 @@ class Methods:
         )
 
     def by_class(self, handles: Mapping[str, Any], otherwise: Any) -> Any:
-        """From any object to what the handle of the first class makes of it that it is an instance of."""
+        """From an object to the result of the handle of the first class that it is an instance of."""
         result = self._generic(otherwise)
         for name, handle in reversed(list(handles.items())):
             is_instance = self._lookup.bind(

@@ -20,7 +20,7 @@ _EXACT = Context(prec=38)
 
 
 class UnreadableValue(ValueError):
-    """A value of a type that is not one of ours, or bytes that are no UTF-8."""
+    """A value of a type that sundog does not read, or a string that is not UTF-8."""
 
 
 def decode_row(row: bytes, dtypes: Sequence[pa.DataType | None]) -> tuple[Any, ...]:

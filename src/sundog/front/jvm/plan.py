@@ -1,7 +1,7 @@
 """Catalyst's plan from the JVM: one call for the tree, and one for what the tree's JSON leaves out or only prints.
 
-`toJSON` gives the whole optimised plan in one py4j call (a call costs about 80 µs, so walking the tree object by object
-would not do), `details.py` the constants and the modes of its expressions.
+`toJSON` gives the whole optimised plan in one py4j call, `details.py` the constants and the evaluation modes of its
+expressions. Walking the tree object by object would take a call of 0.1 to 0.3 ms for each.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
 from sundog.versions import spark_version
 
-LOCAL_ROWS_IN_JSON = 1000
+LOCAL_ROWS_IN_JSON = 1000  # of a local relation, each of which is an entry of the JSON
 
 
 class CatalystPlan:
     """An optimised plan: the parsed tree, and the way back from a node of it to the JVM's object."""
 
     def __init__(self, jvm: Any, jplan: Any, prefix: tuple[int, ...] = ()) -> None:
-        """`prefix` tells the paths of a subquery's plan from those of the query's own."""
+        """`prefix` is put before the paths of a subquery's plan, to tell them from those of the query's own."""
         self.jplan = jplan
         # Of this query, by read options: Hadoop's settings, and reasons against them.
         self.hadoop_confs: dict[frozenset[tuple[str, str]], tuple[Any, list[Reason]]] = {}
@@ -47,7 +47,7 @@ class CatalystPlan:
         complete(self.root, read_details(jvm, jplan))
 
     def _complete_projections(self) -> None:
-        """The lists of an Expand, which older JSON leaves out where they are of another kind than Scala's List."""
+        """Add the projections of an Expand, which older versions leave out of the JSON unless they are a Scala List."""
         for node in self.root.walk():
             if node.name == "Expand" and node.get("projections") is None:
                 jlists = self.jnode(node.path).projections()
@@ -104,7 +104,7 @@ class CatalystPlan:
         return self.jplan.collectLeaves()
 
     def place(self, path: tuple[int, ...]) -> tuple[int, ...]:
-        """A path that no plan of another subquery has too."""
+        """A path that is unique among the plans of a query and its subqueries."""
         return self._prefix + path
 
     def jsubquery(self, node: Node) -> Any:
@@ -120,7 +120,7 @@ class CatalystPlan:
         raise Declined.because(Code.PLAN_VERSION, f"subquery {wanted} is not where the plan's JSON has it", node.name)
 
     def inside(self, jvm: Any, jplan: Any, node: Node) -> CatalystPlan:
-        """A plan of a subquery of this one, read like any other; its files and settings are held with those of this
+        """The plan of a subquery, read like any other; its file listings and settings are held with those of this
         plan."""
         found = CatalystPlan(jvm, jplan, (*self._prefix, -1, node["exprId"]["id"]))
         found.listings, found.hadoop_confs = self.listings, self.hadoop_confs
@@ -190,6 +190,6 @@ def _refuse_local_rows(jvm: Any, jplan: Any) -> None:
 
 @once_per_jvm
 def _patterns(jvm: Any) -> tuple[list[Any], Any]:
-    """Those of our shapes, and that of a local relation."""
+    """Catalyst's tree patterns of the three shapes, and that of a local relation."""
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     return [patterns.LIMIT(), patterns.AGGREGATE(), patterns.WINDOW()], patterns.LOCAL_RELATION()

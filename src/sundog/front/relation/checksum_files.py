@@ -15,8 +15,8 @@ import zlib
 
 _HEADER = 8  # "crc\0", then the bytes that each checksum covers
 _MAGIC = b"crc\0"
-_SAME_MOMENT_NS = 1_000_000_000
-_COMPARED_CHUNKS = 8
+_SAME_MOMENT_NS = 1_000_000_000  # a file and its checksum file that changed within it were written together
+_COMPARED_CHUNKS = 8  # at the end of the file
 
 
 def is_refused(path: str, status: os.stat_result) -> bool:

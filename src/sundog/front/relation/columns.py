@@ -16,7 +16,7 @@ from sundog.parquet.reading import FileColumn, PartitionColumn
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
 
-EXISTS_DEFAULT = "EXISTS_DEFAULT"
+EXISTS_DEFAULT = "EXISTS_DEFAULT"  # Spark's key, in a field's metadata, for the value in files without the column
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _defaults(jvm: Any, jschema: Any, fields: list[dict[str, Any]]) -> dict[str,
 
 
 def _is_readable(field: dict[str, Any]) -> bool:
-    """Not one of Spark's hidden columns, nor one with a default that Spark's own reader fails on for old files.
+    """Whether it is neither one of Spark's hidden columns nor one whose default Spark's reader fails on for old files.
 
     Spark's vectorised reader knows no binary defaults and takes decimals through a long. The padding of CHAR columns is
     an expression of the plan, not of the scan.

@@ -21,7 +21,8 @@ from sundog.types import arrow_type
 
 
 def rows_without_columns(count: int, path: Sequence[int]) -> pa.RecordBatch:
-    """Rows of which only the number matters: something must carry them, under a name that no other relation has."""
+    """A batch of `count` rows for a relation without columns, with one column under a name that no other relation
+    has."""
     return pa.RecordBatch.from_pydict({f"row#{'.'.join(map(str, path))}": pa.array([True] * count, pa.bool_())})
 
 
@@ -49,7 +50,7 @@ def read_local_rows(jvm: Any, jrelation: Any, path: Sequence[int] = ()) -> pa.Re
 
 
 def _readable(dtypes: list[pa.DataType | None]) -> list[pa.DataType]:
-    """Fields of other types are one word each as well; what it means is not asked."""
+    """The types to decode by: a field of any other type is a word too, whose value is not used."""
     return [pa.int64() if dtype is None else dtype for dtype in dtypes]
 
 

@@ -59,6 +59,8 @@ def _hadoop_settings(jvm: Any) -> Any:
 
 
 def read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool, decoder: str) -> ReadOptions:
+    """What the scan's options say, and the session's settings where they say nothing."""
+
     def flag(option: str, key: str) -> bool:
         return _one_of(option, options.get(option.lower(), conf.text(key).strip()).lower(), ("true", "false")) == "true"
 
@@ -80,7 +82,7 @@ def read_options(options: dict[str, str], conf: SessionConf, case_sensitive: boo
 
 
 def _one_of(option: str, value: str, values: tuple[str, ...]) -> str:
-    """The value, if Spark takes it as well; it may raise for another one, or not, depending on the files."""
+    """The value if it is one of `values`; for others Spark may raise or not, depending on the files."""
     if value not in values:
         raise Declined.because(Code.READ_OPTION, f"{option} is {value}, which is none of {', '.join(values)}")
     return value
@@ -107,7 +109,7 @@ def filesystem_settings(files: tuple[DataFile, ...], hadoop: Any, session: Any) 
 
 
 def _hadoop_defaults(jvm: Any, scheme: str) -> Any:
-    """What Hadoop's files say, without what Spark's session or a reader has set.
+    """Hadoop's defaults, without what Spark's session or a reader has set.
 
     The machine's own files count as defaults for HDFS, which Arrow opens by the same files.
     """

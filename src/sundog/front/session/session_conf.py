@@ -29,7 +29,8 @@ _OPTION_KEYS = frozenset(key for option in OPTIONS.values() for key in (option.k
 
 @dataclass(frozen=True)
 class SessionConf:
-    """What is set of sundog's own keys, and the effective value of Spark's that matter. Any other key is an error."""
+    """The values set for sundog's own keys, and the effective ones of the Spark keys that matter. Asking for any other
+    key is an error."""
 
     options: dict[str, str]
     effective: dict[str, str | None]
@@ -37,8 +38,7 @@ class SessionConf:
 
     @classmethod
     def of(cls, session: Any) -> SessionConf:
-        """Those of a classic session. Keys that are not read are dropped from a copy of SQLConf's map before it is sent
-        to Python."""
+        """The settings of a classic session. Of a copy of SQLConf's map, only keys that are read are sent to Python."""
         jvm, jconf = session._jvm, session._jconf
         tools = _tools(jvm)
         copied = tools.tree_map(jconf.settings())

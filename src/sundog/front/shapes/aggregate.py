@@ -187,7 +187,7 @@ def _long(value: int) -> Node:
 
 
 def _counted(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """What count looks at: a constant is never NULL, so count(1) is count(*)."""
+    """The arguments of count that may be NULL: a constant is not, so count(1) is count(*)."""
     return tuple(arg for arg in args if not isinstance(arg, Literal) or arg.value is None)
 
 

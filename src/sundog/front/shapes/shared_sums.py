@@ -3,8 +3,8 @@
     sum(w), sum(w + 1), sum(w + 2)      is      sum(w), sum(w) + 1 * count(w), sum(w) + 2 * count(w)
 
 ClickBench asks for ninety of them, and each is a pass over the rows. It is done for columns of 8 and 16 bits and
-constants of up to 20 bits: then neither `w + 1` nor a sum of 2^42 rows can overflow, so that nobody can tell the
-difference. It is done here and not by a rule of the plan, since it decides whether the query is worth taking.
+constants of up to 20 bits: then neither `w + 1` nor a sum of 2^42 rows can overflow, and the results are the same. It
+is done here and not by a rule of the plan, since it decides whether the query is worth taking.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_json import Node, object_name, replace_nodes
 from sundog.front.expressions.literals import internal_value, literal_value
 from sundog.front.expressions.reading import Scope, type_of
-from sundog.front.expressions.translate import translate
+from sundog.front.expressions.translate import translate, translate_sort_key
 from sundog.front.relation.columns import internal_name
 from sundog.front.shapes.evaluation_mode import evaluation_mode, in_mode
 from sundog.functions.declaration import Function, Order
@@ -58,7 +58,7 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     reader = _Reader(scope)
     keys = (reader.gather(translate, key) for key in node["partitionSpec"])
     partition_by = tuple(key for key in keys if key is not None and not isinstance(key, Literal))
-    order_by = (reader.gather(_sort_key, key) for key in node["orderSpec"])
+    order_by = (reader.gather(translate_sort_key, key) for key in node["orderSpec"])
     reader.order_by = _without_constants(key for key in order_by if key is not None)
     outputs = [(internal_name(alias), reader.output(alias)) for alias in node["windowExpressions"]]
     if reader.reasons:
@@ -254,13 +254,6 @@ class _Reader:
         rules = self.scope.rules_of(self.scope.zone)
         if rules is None or not rules.is_fixed or (needs_utc and rules.initial != 0):
             raise Declined.because(Code.FRAME, f"{what} on timestamps in the zone {self.scope.zone}", "Window")
-
-
-def _sort_key(tree: Node, scope: Scope) -> SortKey:
-    direction, nulls = object_name(tree["direction"]), object_name(tree["nullOrdering"])
-    if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
-        raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Window")
-    return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
 
 
 def _narrow_average(tree: Node) -> Node | None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
+from sundog.kernels.pages.chosen_rows import NULL_PLACE, count_below, open_chosen
 from sundog.kernels.pages.number_chunks import (
     ADDRESS,
     DECOMPRESSED,
@@ -24,7 +25,7 @@ from sundog.kernels.pages.number_chunks import (
     WIDTH,
     entries_of,
 )
-from sundog.kernels.pages.open_pages import ROWS, UNPACKED_AT, fetch_page, open_page
+from sundog.kernels.pages.open_pages import ROWS, UNPACKED_AT, fetch_and_open
 from sundog.kernels.pages.parquet_values import (
     BROKEN,
     IS_CODED,
@@ -38,7 +39,6 @@ from sundog.kernels.pointers import load_u64, store_u64
 
 # Two more fields of a chunk: where its rows begin in `chosen`, and how many there are.
 FIRST_CHOSEN, CHOSEN = 9, 10
-NULL_PLACE = -1
 
 
 @kernel
@@ -59,60 +59,50 @@ def decode_chosen_numbers(
 
 @kernel
 def _decode(file: int, chunk: Any, pages: Any, buffers: Any, chosen: Any, valid: Any) -> Any:
+    address, offset, is_packed = chunk[ADDRESS], chunk[OFFSET], chunk[DECOMPRESSED] == 0
     opened = np.empty(PAGE_FIELDS, np.int64)
+    unpacked = _unpacked_at(chunk, pages[0], buffers)
+    found = fetch_and_open(file, address, offset, pages[0], buffers[0], is_packed, unpacked, opened, valid[:0])
+    if found == BROKEN or entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], buffers[2]) == BROKEN:
+        return BROKEN
     missing: Any = 0
     page_first: Any = 0
     done: Any = 0
-    for number in range(pages.shape[0]):
+    for number in range(1, pages.shape[0]):
         page = pages[number]
-        rows: Any = page[ROWS] if number > 0 else 0
-        end: Any = done
-        while end < chosen.size and chosen[end] < page_first + rows:
-            end += 1
-        if number > 0 and end == done:
-            page_first += rows
-            continue
-        start = fetch_page(file, chunk[ADDRESS], chunk[OFFSET], page, buffers[0])
-        if start == BROKEN:
-            return BROKEN
-        unpacked = chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else buffers[1]
-        present = np.empty(rows, np.uint8)
-        found = open_page(page, start, chunk[DECOMPRESSED] == 0, unpacked, opened, present)
-        if found == BROKEN:
-            return BROKEN
-        if number == 0:
-            if entries_of(opened, chunk[STORED_WIDTH], chunk[WIDTH], buffers[2]) == BROKEN:
+        end = count_below(chosen, done, page_first + page[ROWS])
+        if end > done:
+            unpacked = _unpacked_at(chunk, page, buffers)
+            places = np.empty(end - done, np.int64)
+            lacking, values = open_chosen(
+                file,
+                address,
+                offset,
+                page,
+                buffers[0],
+                is_packed,
+                unpacked,
+                opened,
+                chosen[done:end],
+                page_first,
+                places,
+                valid[done:end],
+            )
+            to = chunk[OUT] + done * chunk[WIDTH]
+            if lacking == BROKEN:
                 return BROKEN
-            continue
-        places = np.empty(end - done, np.int64)
-        missing += places_of(chosen[done:end], page_first, present, found, places, valid[done:end])
-        to = chunk[OUT] + done * chunk[WIDTH]
-        if _pick(opened, rows - found, places, buffers[2], pages[0, ROWS], chunk[WIDTH], to) == BROKEN:
-            return BROKEN
-        page_first += rows
+            if _pick(opened, values, places, buffers[2], pages[0, ROWS], chunk[WIDTH], to) == BROKEN:
+                return BROKEN
+            missing += lacking
+        page_first += page[ROWS]
         done = end
     return missing
 
 
 @kernel
-def places_of(chosen: Any, page_first: int, present: Any, page_missing: int, places: Any, valid: Any) -> Any:
-    """Which of a page's values each chosen row has, or `NULL_PLACE`; how many have none. NULLs are not stored."""
-    missing: Any = 0
-    value: Any = 0
-    row: Any = 0
-    for at in range(chosen.size):
-        wanted = chosen[at] - page_first
-        if page_missing == 0:
-            places[at] = wanted
-            valid[at] = 1
-            continue
-        while row < wanted:
-            value += np.int64(present[row])
-            row += 1
-        valid[at] = present[wanted]
-        places[at] = value if present[wanted] else NULL_PLACE
-        missing += 1 - np.int64(present[wanted])
-    return missing
+def _unpacked_at(chunk: Any, page: Any, buffers: Any) -> Any:
+    """Where a page's values are, or go, decompressed."""
+    return chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else buffers[1]
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.pages.open_pages import ROWS, UNPACKED_AT, fetch_page, open_page
+from sundog.kernels.pages.open_pages import ROWS, UNPACKED_AT, fetch_and_open
 from sundog.kernels.pages.parquet_values import (
     BROKEN,
     COUNT,
@@ -54,12 +54,10 @@ def _decode(file: int, chunk: Any, pages: Any, buffers: Any, valid: Any) -> Any:
     to = chunk[OUT]
     for number in range(pages.shape[0]):
         page = pages[number]
-        start = fetch_page(file, chunk[ADDRESS], chunk[OFFSET], page, buffers[0])
-        if start == BROKEN:
-            return BROKEN
         unpacked = chunk[DECOMPRESSED] + page[UNPACKED_AT] if chunk[DECOMPRESSED] else buffers[1]
         rows = valid[first : first + page[ROWS]] if number > 0 else valid[:0]
-        found = open_page(page, start, chunk[DECOMPRESSED] == 0, unpacked, opened, rows)
+        is_packed = chunk[DECOMPRESSED] == 0
+        found = fetch_and_open(file, chunk[ADDRESS], chunk[OFFSET], page, buffers[0], is_packed, unpacked, opened, rows)
         if found == BROKEN:
             return BROKEN
         if number == 0:

@@ -79,6 +79,23 @@ def fetch_page(file: int, chunk: int, offset: int, page: Any, page_buffer: int) 
 
 
 @kernel
+def fetch_and_open(
+    file: int,
+    chunk: int,
+    offset: int,
+    page: Any,
+    page_buffer: int,
+    is_snappy: bool,
+    unpacked: int,
+    opened: Any,
+    valid: Any,
+) -> Any:
+    """`fetch_page` and `open_page`: how many rows have no value, or `BROKEN`."""
+    start = fetch_page(file, chunk, offset, page, page_buffer)
+    return BROKEN if start == BROKEN else open_page(page, start, is_snappy, unpacked, opened, valid)
+
+
+@kernel
 def open_pages(
     file: int, chunk: int, offset: int, stored: Any, is_snappy: bool, page_buffer: int, out: int, pages: Any, valid: Any
 ) -> Any:
@@ -93,10 +110,8 @@ def open_pages(
         page, opened = stored[number], pages[number]
         rows = valid[first : first + page[ROWS]] if number > 0 else valid[:0]
         first += rows.size
-        start = fetch_page(file, chunk, offset, page, page_buffer)
-        if start == BROKEN:
-            return BROKEN
-        found = open_page(page, start, is_snappy, out + max(page[UNPACKED_AT], 0), opened, rows)
+        unpacked = out + max(page[UNPACKED_AT], 0)
+        found = fetch_and_open(file, chunk, offset, page, page_buffer, is_snappy, unpacked, opened, rows)
         if found == BROKEN:
             return BROKEN
         missing += found

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sundog.kernels.compile import kernel
-from sundog.kernels.pages.chosen_numbers import places_of
-from sundog.kernels.pages.open_pages import AS_STORED, ROWS, UNPACKED_AT, fetch_page, open_page, open_pages
+from sundog.kernels.pages.chosen_rows import count_below, open_chosen
+from sundog.kernels.pages.open_pages import AS_STORED, ROWS, UNPACKED_AT, fetch_and_open, open_pages
 from sundog.kernels.pages.parquet_values import (
     BLOCK,
     BLOCK_NUMBER,
@@ -78,35 +78,39 @@ def decode_chosen_codes(
     have no value, or `BROKEN`.
     """
     opened = np.empty(PAGE_FIELDS, np.int64)
+    found = fetch_and_open(file, chunk, offset, stored[0], buffers[0], is_snappy, dictionary, opened, valid[:0])
+    is_stored = stored[0, UNPACKED_AT] == AS_STORED
+    opened[BLOCK] = chunk if is_stored else dictionary
+    opened[BLOCK_NUMBER] = 1 if is_stored else 0
+    if found == BROKEN or views_of_plain(opened, valid[:0], entries) == BROKEN:
+        return BROKEN
     missing: Any = 0
     page_first: Any = 0
     done: Any = 0
-    for number in range(stored.shape[0]):
+    for number in range(1, stored.shape[0]):
         page = stored[number]
-        rows: Any = page[ROWS] if number > 0 else 0
-        end: Any = done
-        while end < chosen.size and chosen[end] < page_first + rows:
-            end += 1
-        if number > 0 and end == done:
-            page_first += rows
-            continue
-        start = fetch_page(file, chunk, offset, page, buffers[0])
-        if start == BROKEN:
-            return BROKEN
-        present = np.empty(rows, np.uint8)
-        found = open_page(page, start, is_snappy, buffers[1] if number > 0 else dictionary, opened, present)
-        if found == BROKEN:
-            return BROKEN
-        if number == 0:
-            opened[BLOCK] = chunk if page[UNPACKED_AT] == AS_STORED else dictionary
-            opened[BLOCK_NUMBER] = 1 if page[UNPACKED_AT] == AS_STORED else 0
-            if views_of_plain(opened, valid[:0], entries) == BROKEN:
+        end = count_below(chosen, done, page_first + page[ROWS])
+        if end > done:
+            places = np.empty(end - done, np.int64)
+            lacking, _ = open_chosen(
+                file,
+                chunk,
+                offset,
+                page,
+                buffers[0],
+                is_snappy,
+                buffers[1],
+                opened,
+                chosen[done:end],
+                page_first,
+                places,
+                valid[done:end],
+            )
+            if lacking == BROKEN:
                 return BROKEN
-            continue
-        places = np.empty(end - done, np.int64)
-        missing += places_of(chosen[done:end], page_first, present, found, places, valid[done:end])
-        if pick_codes(opened[VALUES], opened[VALUES_END], entries.shape[0], places, codes[done:end]) == BROKEN:
-            return BROKEN
-        page_first += rows
+            if pick_codes(opened[VALUES], opened[VALUES_END], entries.shape[0], places, codes[done:end]) == BROKEN:
+                return BROKEN
+            missing += lacking
+        page_first += page[ROWS]
         done = end
     return missing

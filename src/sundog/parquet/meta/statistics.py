@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,7 +35,6 @@ import pyarrow as pa
 from sundog.expr.buffers import Bools, Indices
 from sundog.expr.rank_columns import RankColumn, text_bounds
 from sundog.expr.ranks import NAN_RANK, Rank, float_rank, ranks_of_values
-from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn
@@ -144,41 +143,6 @@ def partition_ranks(files: Sequence[DataFile], column: PartitionColumn) -> RankC
     """The values of a partition column, one slot per file."""
     values = [file.partition_values[column.index] for file in files]
     return RankColumn.of(ranks_of_values(values, column.dtype), column.dtype)
-
-
-class FileStatistics:
-    """Bounds of one file's columns, made when asked for."""
-
-    def __init__(self, layout: FileLayout) -> None:
-        self._layout = layout
-        self.rows = layout.footer.row_counts
-        self._bounds: dict[str, Bounds] = {}
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> Bounds:
-        found = self._bounds.get(name)
-        if found is None:
-            found = self._bounds[name] = self._make(name)
-        return found
-
-    def _make(self, name: str) -> Bounds:
-        source = self._layout.by_name[name]
-        if isinstance(source, PartitionColumn):
-            value = self._layout.file.partition_values[source.index]
-            return Bounds.constant(source.dtype, ranks_of_values([value], source.dtype)[0], self.rows)
-        if source.leaf < 0:
-            return Bounds.constant(source.dtype, ranks_of_values([source.default], source.dtype)[0], self.rows)
-        return _bounds_once(source, self._layout.footer)
-
-
-def _bounds_once(source: ColumnSource, footer: Footer) -> Bounds:
-    key = (Bounds, replace(source, name=""))
-    known: Bounds | None = footer.derived.get(key)
-    if known is None:
-        known = footer.derived[key] = column_bounds(source, footer)
-    return known
 
 
 def column_bounds(source: ColumnSource, footer: Footer) -> Bounds:
