@@ -145,7 +145,7 @@ class TopKSpec:
         if not threshold.bounded:
             return None
         leads = evaluate(self.order[0].expr, piece.batch)
-        mask = threshold.keep_mask(leads, ties=threshold.ties_can_win(candidate.position))
+        mask = threshold.passing(leads, ties=threshold.ties_can_win(candidate.position))
         if mask is None or bool(mask.all()):
             return None
         chosen = np.flatnonzero(mask)
