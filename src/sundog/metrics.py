@@ -61,6 +61,11 @@ METRICS: dict[str, Metric] = _declare(
         "row_groups_pruned_statistics", Category.ROWS, "Row groups that WHERE and statistics rule out at the start."
     ),
     Metric(
+        "row_groups_pruned_bloom_filter",
+        Category.ROWS,
+        "Row groups that hold none of the values of a WHERE or of a join's keys, by the Bloom filters of their file.",
+    ),
+    Metric(
         "row_groups_pruned_initial_threshold",
         Category.ROWS,
         "Row groups that the threshold derived from statistics alone rules out before anything is decoded.",

@@ -51,7 +51,14 @@ class GroupingCosts(KeyTableCosts):
 
 
 @dataclass(frozen=True)
-class ScanCosts:
+class BloomFilterCosts:
+    """When the Bloom filters of files are asked (`parquet/prune/bloom_filter.py`)."""
+
+    bloom_filter_values: int  # of a column that a query asks for, at most
+
+
+@dataclass(frozen=True)
+class ScanCosts(BloomFilterCosts):
     """How much a scan reads in one go (`scan/`)."""
 
     scan_run_rows: int  # of several row groups together, if strings are read
@@ -74,7 +81,7 @@ class JoinCosts(KeySetCosts):
 
 
 @dataclass(frozen=True)
-class TopKCosts:
+class TopKCosts(BloomFilterCosts):
     """How a top-k merges and how its rounds grow (`topk/`)."""
 
     topk_round_growth: int  # factor from one round of row groups to the next

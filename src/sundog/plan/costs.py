@@ -161,6 +161,11 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "a row is tested in 1 to 6 ns, and looked up by the join in 1 to 10: some must be dropped",
         may_be_zero=True,
     )
+    bloom_filter_values: int = _cost(
+        64,
+        "a filter with 1 % of false answers rules out 53 % of row groups without any of 64 values, 8 % of 256",
+        may_be_zero=True,
+    )
     key_bits: int = _cost(1 << 28, "a bitmap of 32 MiB: the keys of a table of a quarter billion rows")
     key_bits_per_key: int = _cost(
         64, "1 M keys: 6 ns a row by a bitmap of 64 values a key, 23 of 256; 5 by a Bloom filter"

@@ -74,6 +74,24 @@ class KeySet:
                 reached[slot] = self._has_bit(lows[slot], highs[slot])
         return reached
 
+    def listed(self, most: int) -> list[Rank] | None:
+        """The keys in order, if they are known and at most so many."""
+        if self.count > most:
+            return None
+        if self.count == 0:
+            return []
+        if self.texts is not None:
+            texts: list[Rank] = self.texts.cast(pa.binary()).to_pylist()
+            return texts
+        if self.sorted_keys is not None:
+            keys: list[Rank] = self.sorted_keys.tolist()
+            return keys
+        if self.bits is None or not isinstance(self.low, int):
+            return None
+        used = np.flatnonzero(self.bits)
+        places, bits = np.nonzero(np.unpackbits(self.bits[used, None], axis=1, bitorder="little"))
+        return [self.low + place for place in (8 * used[places] + bits).tolist()]
+
     def passing(self, values: pa.Array) -> Bools:
         """The rows whose value may be among the keys; never those that are NULL. Values are neither dictionary-encoded
         nor views."""

@@ -12,7 +12,8 @@ a task decodes by itself and the runtime runs several tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import compress
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
+from sundog.parquet.prune.bloom_filter import BloomFilterPruner, wanted_values
 from sundog.parquet.reading import ReadSpec
 from sundog.types import is_text
 
@@ -60,11 +62,14 @@ class ScanTask:
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
         tests = RowTests(self.predicate, self.filters, self._tested_schema, self.costs)
+        blooms = BloomFilterPruner(wanted_values(self.predicate, self.filters, self.costs.bloom_filter_values))
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
                 with open_slice(self.reading, part, context, self.as_stored) as reader:
-                    for groups, all_match in _runs(part, reader.layout, self._run_rows, self.costs.scan_run_bytes):
+                    left = self._with_values(part, reader, blooms, context)
+                    unread -= len(part.row_groups) - len(left.row_groups)
+                    for groups, all_match in _runs(left, reader.layout, self._run_rows, self.costs.scan_run_bytes):
                         context.check_cancelled()
                         unread -= len(groups)
                         context.metrics.add("row_groups_scanned", len(groups))
@@ -74,6 +79,18 @@ class ScanTask:
         except GeneratorExit:  # whoever reads has enough rows
             context.metrics.add("row_groups_never_reached", unread)
             raise
+
+    def _with_values(
+        self, part: FileSlice, reader: FileReader, blooms: BloomFilterPruner, context: TaskContext
+    ) -> FileSlice:
+        """The row groups that may hold the values that are asked for, by the Bloom filters of the file."""
+        kept = [not blooms.should_skip(reader.source, reader.layout, group) for group in part.row_groups]
+        if all(kept):
+            return part
+        if not self.again:
+            context.metrics.add("row_groups_pruned_bloom_filter", kept.count(False))
+        groups, match = tuple(compress(part.row_groups, kept)), tuple(compress(part.all_rows_match, kept))
+        return replace(part, row_groups=groups, all_rows_match=match)
 
     @property
     def _tested_schema(self) -> pa.Schema:
