@@ -93,6 +93,11 @@ METRICS: dict[str, Metric] = _declare(
         Category.ROWS,
         "Row groups that hold no key of a join's build side, by their statistics.",
     ),
+    Metric(
+        "pages_pruned_join_filter",
+        Category.ROWS,
+        "Pages of key columns that hold no key of a join's build side, by the page index of their file.",
+    ),
     Metric("files_pruned_join_filter", Category.ROWS, "Files that hold no key of a join's build side."),
     Metric(
         "rows_pruned_join_filter",

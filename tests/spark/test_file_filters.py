@@ -44,6 +44,15 @@ def facts(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
     enabled.catalog.dropTempView("facts")
 
 
+def test_page_indexes_that_spark_wrote_rule_out_pages(facts: Any) -> None:
+    """The table is in the order of `id`: of the one row group that holds the key, one page does."""
+    dimension = "(SELECT id FROM facts WHERE k = 4711000)"
+    check(facts, f"SELECT count(*) n, sum(f.k) s, max(f.name) m FROM facts f JOIN {dimension} d ON f.id = d.id")
+    metrics = sundog.last_run().metrics
+    assert metrics["row_groups_pruned_join_filter"] > 0
+    assert metrics["pages_pruned_join_filter"] > 0, metrics
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_bloom_filters_that_spark_wrote_rule_out_row_groups(facts: Any, name: str) -> None:
     check(facts, QUERIES[name], ordered=name == "name")

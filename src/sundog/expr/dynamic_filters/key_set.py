@@ -119,7 +119,14 @@ class KeySet:
         assert isinstance(self.high, int), "bits are of integers"
         low = self.low if low is None or low < self.low else low
         high = self.high if high is None or high > self.high else high
-        return _any_bit(self.bits[(low - self.low) >> 3 : ((high - self.low) >> 3) + 1])
+        first, last = low - self.low, high - self.low
+        if first > last:  # bounds that make no sense
+            return True
+        piece = self.bits[first >> 3 : (last >> 3) + 1]
+        head, tail = 255 << (first & 7) & 255, 255 >> 7 - (last & 7)
+        if len(piece) == 1:
+            return bool(piece[0] & head & tail)
+        return bool(piece[0] & head) or bool(piece[-1] & tail) or _any_bit(piece[1:-1])
 
 
 _ALL_VALID: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)  # for kernels
