@@ -61,6 +61,11 @@ METRICS: dict[str, Metric] = _declare(
         "row_groups_pruned_statistics", Category.ROWS, "Row groups that WHERE and statistics rule out at the start."
     ),
     Metric(
+        "row_groups_pruned_bloom_filter",
+        Category.ROWS,
+        "Row groups that hold none of the values of a WHERE or of a join's keys, by the Bloom filters of their file.",
+    ),
+    Metric(
         "row_groups_pruned_initial_threshold",
         Category.ROWS,
         "Row groups that the threshold derived from statistics alone rules out before anything is decoded.",
@@ -87,6 +92,11 @@ METRICS: dict[str, Metric] = _declare(
         "row_groups_pruned_join_filter",
         Category.ROWS,
         "Row groups that hold no key of a join's build side, by their statistics.",
+    ),
+    Metric(
+        "pages_pruned_join_filter",
+        Category.ROWS,
+        "Pages of key columns that hold no key of a join's build side, by the page index of their file.",
     ),
     Metric("files_pruned_join_filter", Category.ROWS, "Files that hold no key of a join's build side."),
     Metric(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundog.columns.key_sets import key_set, may_have_partner
-from sundog.expr.dynamic_filters.key_set import KeySet
+from sundog.columns.key_sets import key_set, rows_passing
+from sundog.expr.dynamic_filters.key_set import KeyFilter, KeySet
 from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import Rank, ranks_of
 from sundog.plan.costs import DRIVER
@@ -48,7 +48,7 @@ def test_every_key_passes_and_null_never_does(
     )
     found = key_set(keys, replace(DRIVER, key_bits=bits, sorted_keys=ordered, key_strings=strings))
     for form in (probed, probed.dictionary_encode()):
-        mask = may_have_partner(found, form)
+        mask = rows_passing(KeyFilter("key", found), form)
         present = {rank for rank in ranks_of(keys) if rank is not None}
         for rank, passes in zip(ranks_of(probed), mask.tolist(), strict=True):
             assert passes or rank is None or rank not in present
@@ -81,13 +81,13 @@ def test_few_keys_that_are_not_in_a_bloom_filter_pass() -> None:
     numbers = np.random.default_rng(3).integers(*ENDS, 30_000)
     keys = key_set(pa.array(numbers[:10_000]), DRIVER)
     assert keys.bloom is not None
-    assert may_have_partner(keys, pa.array(numbers[:10_000])).all()
-    assert may_have_partner(keys, pa.array(numbers[10_000:])).mean() < 0.05
+    assert rows_passing(KeyFilter("key", keys), pa.array(numbers[:10_000])).all()
+    assert rows_passing(KeyFilter("key", keys), pa.array(numbers[10_000:])).mean() < 0.05
 
 
 def test_no_keys_let_nothing_pass() -> None:
     empty = key_set(pa.array([None, None], pa.int64()), DRIVER)
-    assert not may_have_partner(empty, pa.array([1, None])).any()
+    assert not rows_passing(KeyFilter("key", empty), pa.array([1, None])).any()
     assert not reaches(empty, None, None)
 
 

@@ -38,7 +38,7 @@ def test_mask_agrees_with_places(array, direction, ties, data):
     sort_key = key(array.type, *direction)
     row = data.draw(st.integers(0, len(array) - 1))
     threshold = Threshold.after_row([sort_key], array, row)
-    mask = threshold.keep_mask(array, ties)
+    mask = threshold.passing(array, ties)
     limit = order_place(threshold.lead, sort_key)
     places = [order_place(rank, sort_key) for rank in ranks_of(array)]
     expected = [place < limit or (ties and place == limit) for place in places]
@@ -50,7 +50,7 @@ def test_mask_agrees_with_places(array, direction, ties, data):
 def test_mask_of_a_slice(array, start):
     sort_key = key(array.type)
     threshold = Threshold.after_row([sort_key], array, 0)
-    whole, part = threshold.keep_mask(array), threshold.keep_mask(array.slice(start))
+    whole, part = threshold.passing(array), threshold.passing(array.slice(start))
     assert (whole is None) == (part is None) or part is None or part.all()
     if whole is not None and part is not None:
         assert part.tolist() == whole.tolist()[start:]
@@ -68,21 +68,21 @@ def test_mask_of_a_slice(array, start):
 )
 def test_nulls_nan_and_zeros(descending, nulls_first, values, at, kept):
     threshold = threshold_at(float_rank(at), key(DOUBLE, descending, nulls_first))
-    assert threshold.keep_mask(pa.array(values, DOUBLE)).tolist() == kept
+    assert threshold.passing(pa.array(values, DOUBLE)).tolist() == kept
 
 
 def test_a_threshold_at_null():
     first, last = threshold_at(None, key(nulls_first=True)), threshold_at(None, key(nulls_first=False))
     values = pa.array([1, None, 2])
-    assert first.keep_mask(values).tolist() == [False, True, False]
-    assert first.keep_mask(values, ties=False).tolist() == [False, False, False]
-    assert last.keep_mask(values) is None
-    assert last.keep_mask(values, ties=False).tolist() == [True, False, True]
+    assert first.passing(values).tolist() == [False, True, False]
+    assert first.passing(values, ties=False).tolist() == [False, False, False]
+    assert last.passing(values) is None
+    assert last.passing(values, ties=False).tolist() == [True, False, True]
 
 
 def test_no_threshold_lets_everything_through():
     unbounded = Threshold(key(), True)
-    assert unbounded.keep_mask(pa.array([1, None])) is None
+    assert unbounded.passing(pa.array([1, None])) is None
     assert unbounded.can_win(order_place(5, key()), (0, 0))
 
 

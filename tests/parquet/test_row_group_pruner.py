@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, order_place
+from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold, best_leads, order_place
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
 from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import NAN_RANK, float_rank
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
-from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, best_places, initial_threshold
+from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner, initial_threshold
 
 LONG = pa.int64()
 DOWN = SortKey(Column("c", LONG), descending=True, nulls_first=False)
@@ -32,7 +32,7 @@ def bounds(low, high, null_count, rows=10, dtype=LONG) -> Bounds:
 
 
 def best_place(found, sort_key):
-    best, is_null = best_places(found, sort_key)
+    best, is_null = best_leads(found, sort_key)
     if is_null[0]:
         return order_place(None, sort_key)
     return None if best[0] is None else order_place(best[0], sort_key)

@@ -6,10 +6,7 @@ no kernel writes to its inputs.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,39 +14,13 @@ from sundog.columns import text
 from sundog.columns.blocks import addresses
 from sundog.columns.text import text_bytes
 from sundog.columns.vectors import NO_MASK, Bytes, Coded, Vector, both, nulls, storage
+from sundog.expr.buffers import kernel_view, unpacked_bits
 from sundog.kernels.strings import WRITE_SLACK, views_from_offsets, write_strings
 from sundog.support import Code, Declined
 from sundog.types import is_text, is_view
 
 _WORTH_COMPACTING = 1 << 16
 _MAX_SHARED_NULLS = 1 << 20
-
-
-class _Memory:
-    """Arrow memory as numpy sees it; the array that is made of it keeps its owner alive."""
-
-    def __init__(self, owner: pa.Buffer, numpy_type: np.dtype[Any], length: int, first: int) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "data": (owner.address + first * numpy_type.itemsize, False),
-            "shape": (length,),
-            "typestr": numpy_type.str,
-            "version": 3,
-        }
-
-
-def _view(buffer: pa.Buffer | None, numpy_type: np.dtype[Any], length: int, first: int) -> npt.NDArray[Any]:
-    if buffer is None or buffer.size == 0 or length == 0:
-        return np.zeros(length, numpy_type)
-    array = np.asarray(_Memory(buffer, numpy_type, length, first))
-    return array if array.flags.aligned else array.copy()
-
-
-def _unpack(buffer: pa.Buffer, first: int, length: int) -> Bytes:
-    start = first // 8
-    packed = _view(buffer, np.dtype(np.uint8), (first + length + 7) // 8 - start, start)
-    shift = first - 8 * start
-    return np.unpackbits(packed, bitorder="little", count=shift + length)[shift:]
 
 
 def from_arrow(array: pa.Array) -> Vector:
@@ -62,13 +33,13 @@ def from_arrow(array: pa.Array) -> Vector:
     if length == 0 or array.null_count == length:
         return nulls(plain_type(array.type), length)
     buffers = array.buffers()
-    valid = _unpack(buffers[0], array.offset, length) if array.null_count else None
+    valid = unpacked_bits(buffers[0], array.offset, length) if array.null_count else None
     if pa.types.is_boolean(array.type):
-        return Vector(array.type, length, _unpack(buffers[1], array.offset, length), valid)
+        return Vector(array.type, length, unpacked_bits(buffers[1], array.offset, length), valid)
     if is_text(array.type):
         return _from_text(array, buffers, valid)
     numpy_type, words = storage(array.type)
-    values = _view(buffers[1], numpy_type, length * words, array.offset * words)
+    values = kernel_view(buffers[1], numpy_type, length * words, array.offset * words)
     return Vector(array.type, length, values if words == 1 else values.reshape(length, words), valid)
 
 
@@ -81,10 +52,10 @@ def plain_type(dtype: pa.DataType) -> pa.DataType:
 def _from_text(array: pa.Array, buffers: list[pa.Buffer | None], valid: Bytes | None) -> Vector:
     length = len(array)
     if is_view(array.type):
-        views = _view(buffers[1], np.dtype(np.int64), 2 * length, 2 * array.offset).reshape(length, 2)
+        views = kernel_view(buffers[1], np.dtype(np.int64), 2 * length, 2 * array.offset).reshape(length, 2)
         return Vector(plain_type(array.type), length, views, valid, tuple(b for b in buffers[2:] if b is not None))
     views = np.empty((length, 2), np.int64)
-    offsets = _view(buffers[1], np.dtype(np.int32), length + 1, array.offset)
+    offsets = kernel_view(buffers[1], np.dtype(np.int32), length + 1, array.offset)
     data = buffers[2]
     address, size = (0, 0) if data is None else (data.address, data.size)
     views_from_offsets(offsets, address, size, NO_MASK if valid is None else valid, views)

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from sundog.columns.arrow import from_arrow, plain_text
 from sundog.columns.vectors import Ints, Vector, full_mask
 from sundog.expr.buffers import Bools, is_narrow
+from sundog.expr.dynamic_filters.contract import DynamicFilter
 from sundog.expr.dynamic_filters.key_set import KeySet
 from sundog.expr.ranks import ranks_of
-from sundog.kernels.joins.key_bits import mark_bits, mark_bloom, test_bits, test_bloom
-from sundog.types import is_text, is_view
+from sundog.kernels.joins.key_bits import mark_bits, mark_bloom
+from sundog.types import is_text
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def _text_set(keys: pa.Array, costs: KeySetCosts) -> KeySet:
     low, high = ranks_of(pa.array([ends["min"].as_py(), ends["max"].as_py()], values.type))
     if len(values) > costs.key_strings * costs.rows_per_key_string:
         return KeySet(values.type, len(values), low, high)
-    distinct = pc.unique(values).drop_null()
+    distinct = pc.unique(values).drop_null().sort()
     texts = distinct if len(distinct) <= costs.key_strings else None
     return KeySet(values.type, len(distinct), low, high, texts=texts)
 
@@ -90,30 +91,15 @@ def integers_of(vector: Vector) -> npt.NDArray[Any]:
     return vector.values
 
 
-def may_have_partner(keys: KeySet, column: pa.Array) -> Bools:
-    """The rows whose value may be among the keys; never those that are NULL."""
-    if keys.count == 0:
-        return np.zeros(len(column), np.bool_)
+def rows_passing(test: DynamicFilter, column: pa.Array) -> Bools:
+    """The rows that a filter lets pass, by a column in whichever form it is stored."""
     if pa.types.is_dictionary(column.type):
-        passing = may_have_partner(keys, column.dictionary)
+        passing = rows_passing(test, column.dictionary)
         codes = column.indices
         if codes.null_count:
-            passing, codes = np.append(passing, False), codes.fill_null(len(passing))
+            of_null = rows_passing(test, pa.nulls(1, column.type.value_type))
+            passing, codes = np.append(passing, of_null), codes.fill_null(len(passing))
         of_rows: Bools = passing.take(codes.to_numpy())
         return of_rows
-    if keys.texts is not None:
-        texts = plain_text(column) if is_view(column.type) else column
-        found: Bools = pc.is_in(texts, value_set=keys.texts).to_numpy(zero_copy_only=False)
-        return found
-    vector = from_arrow(column)
-    if vector.all_null:
-        return np.zeros(len(column), np.bool_)
-    mask = np.empty(len(column), np.bool_)
-    match keys:
-        case KeySet(low=int(low), high=int(high), bits=bits) if bits is not None:
-            test_bits(integers_of(vector), vector.mask, low, high, bits, mask)
-        case KeySet(low=int(low), high=int(high), bloom=bloom) if bloom is not None:
-            test_bloom(integers_of(vector), vector.mask, low, high, bloom, mask)
-        case _:
-            return full_mask(vector).view(np.bool_)
-    return mask
+    mask = test.passing(plain_text(column))
+    return np.ones(len(column), np.bool_) if mask is None else mask

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sundog.columns.arrow import from_arrow
-from sundog.columns.key_sets import key_set, may_have_partner
+from sundog.columns.key_sets import key_set, rows_passing
 from sundog.columns.key_words import BUCKET_LEVEL, EXCHANGE_LEVEL, KeyEncoder
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, JoinKind, NamedExpr, WindowCall
+from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.evaluation.decimals import decimal_arithmetic, to_decimal, to_double
 from sundog.expr.evaluation.matching import matches
 from sundog.expr.nodes import ArithOp, Column, EvalMode, StringTest
@@ -197,9 +198,9 @@ def _join() -> None:
                 side = spec.build_side([build], build.schema)
                 plan = _Plan()
                 plan.run(plan.rows.then(HashJoin(spec, side)))
-        may_have_partner(side.key_set(build_key, DRIVER), rows.column(name))
+        rows_passing(KeyFilter(name, side.key_set(build_key, DRIVER)), rows.column(name))
     scattered = pa.array(np.arange(_ROWS) * 10**12)
-    may_have_partner(key_set(scattered, DRIVER), scattered)
+    rows_passing(KeyFilter("", key_set(scattered, DRIVER)), scattered)
 
 
 @register_warmup

@@ -119,3 +119,32 @@ def both_valid(left: Bools | None, right: Bools | None) -> Bools | None:
         return right if left is None else left
     both: Bools = left & right
     return both
+
+
+class _Memory:
+    """Arrow memory as numpy sees it; the array that is made of it keeps its owner alive."""
+
+    def __init__(self, owner: pa.Buffer, numpy_type: np.dtype[Any], length: int, first: int) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (owner.address + first * numpy_type.itemsize, False),
+            "shape": (length,),
+            "typestr": numpy_type.str,
+            "version": 3,
+        }
+
+
+def kernel_view(buffer: pa.Buffer | None, numpy_type: np.dtype[Any], length: int, first: int) -> npt.NDArray[Any]:
+    """Values in Arrow's memory, from number `first` on, in the form that kernels are compiled for."""
+    if buffer is None or buffer.size == 0 or length == 0:
+        return np.zeros(length, numpy_type)
+    array = np.asarray(_Memory(buffer, numpy_type, length, first))
+    return array if array.flags.aligned else array.copy()
+
+
+def unpacked_bits(buffer: pa.Buffer, first: int, length: int) -> npt.NDArray[np.uint8]:
+    """A byte, 0 or 1, for each of Arrow's bits."""
+    start = first // 8
+    packed = kernel_view(buffer, np.dtype(np.uint8), (first + length + 7) // 8 - start, start)
+    shift = first - 8 * start
+    return np.unpackbits(packed, bitorder="little", count=shift + length)[shift:]

@@ -51,7 +51,14 @@ class GroupingCosts(KeyTableCosts):
 
 
 @dataclass(frozen=True)
-class ScanCosts:
+class BloomFilterCosts:
+    """When the Bloom filters of files are asked (`parquet/prune/bloom_filter.py`)."""
+
+    bloom_filter_values: int  # of a column that a query asks for, at most
+
+
+@dataclass(frozen=True)
+class ScanCosts(BloomFilterCosts):
     """How much a scan reads in one go (`scan/`)."""
 
     scan_run_rows: int  # of several row groups together, if strings are read
@@ -60,6 +67,7 @@ class ScanCosts:
     string_test_factor: float  # cost of testing a column of strings over that of numbers
     rows_per_late_value: int  # rows for each that passes the tests, from which other columns are decoded for those only
     key_filter_probe_rows: int  # rows of a task after which a filter by the keys of a join is judged
+    page_index_row_groups: int  # of a task whose pages a filter did not narrow, after which they are not looked up
     max_key_filter_share: float  # of rows that pass it: above it, the filter is no longer tested
 
 
@@ -74,7 +82,7 @@ class JoinCosts(KeySetCosts):
 
 
 @dataclass(frozen=True)
-class TopKCosts:
+class TopKCosts(BloomFilterCosts):
     """How a top-k merges and how its rounds grow (`topk/`)."""
 
     topk_round_growth: int  # factor from one round of row groups to the next

@@ -156,9 +156,19 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     key_filter_probe_rows: int = _cost(
         1 << 16, "q03 with a quarter, this, 4 times: 0.50, 0.44, 0.47 s; q12: 0.35, 0.34, 0.33 s"
     )
+    page_index_row_groups: int = _cost(
+        2,
+        "4 M rows in key order, few keys in each row group: 9 ms by pages, 34 without; in vain no more than noise",
+        may_be_zero=True,
+    )
     max_key_filter_share: float = _cost(
         0.75,
         "a row is tested in 1 to 6 ns, and looked up by the join in 1 to 10: some must be dropped",
+        may_be_zero=True,
+    )
+    bloom_filter_values: int = _cost(
+        64,
+        "a filter with 1 % of false answers rules out 53 % of row groups without any of 64 values, 8 % of 256",
         may_be_zero=True,
     )
     key_bits: int = _cost(1 << 28, "a bitmap of 32 MiB: the keys of a table of a quarter billion rows")

@@ -2,8 +2,8 @@
 
 Once k rows are known, the worst of them is the threshold: a row past it can never be among the k best, whatever comes
 later. `LiveThreshold` holds the threshold of the *leading* sort key; its `generation` counts how often it has moved, so
-that a reader redoes its work only then. `Threshold` is one state of it, frozen and picklable: that is what travels to
-tasks.
+that a reader redoes its work only then. `Threshold` is one state of it, a `DynamicFilter` (`contract.py`), frozen and
+picklable: that is what travels to tasks.
 
 Which of two rows wins when their keys tie is settled by their place in the table (file, row group, row), as if the
 table had been sorted stably in file order. So the answer does not depend on threads, rounds or on what was pruned:
@@ -35,7 +35,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.expr.buffers import Bools, decimal_words, validity_of, values_of
+from sundog.expr.dynamic_filters.contract import SlotBounds
+from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
+from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import NAN_RANK, Rank, rank_at, rank_float
 from sundog.types import is_text
 
@@ -82,6 +85,10 @@ class Threshold:
         """The threshold that a row sets: `leads[row]` is its leading key."""
         return cls(order[0], len(order) == 1, True, rank_at(leads, row), position)
 
+    @property
+    def expr(self) -> Expr:
+        return self.key.expr
+
     @cached_property
     def place(self) -> OrderPlace:
         return order_place(self.lead, self.key)
@@ -112,14 +119,25 @@ class Threshold:
         """Whether rows of the row group at `position` can win with a leading key equal to the threshold."""
         return not self.bounded or self.can_win(self.place, position)
 
-    def keep_mask(self, leads: pa.Array, ties: bool = True) -> Bools | None:
+    def may_hold(self, bounds: SlotBounds) -> Bools:
+        """The slots whose best leading key can still win, a tie included; `can_win` for many slots at once."""
+        if not self.bounded:
+            return np.ones(len(bounds), np.bool_)
+        best, is_null = best_leads(bounds, self.key)
+        if self.lead is None:  # NULLs come first, and only they tie; or last, and everything is as good
+            return is_null | ~best.known if self.key.nulls_first else np.ones(len(bounds), np.bool_)
+        behind = best.below(self.lead) if self.key.descending else ~best.below(self.lead) & best.known
+        tied = best.equal_to(self.lead)
+        return (~behind | tied) & (self.key.nulls_first | ~is_null)
+
+    def passing(self, values: pa.Array, ties: bool = True) -> Bools | None:
         """True for the rows whose leading key can still win; None for all of them."""
         if not self.bounded:
             return None
-        valid = validity_of(leads)
+        valid = validity_of(values)
         if self.lead is None:
-            return self._mask_at_null(valid, len(leads), ties)
-        mask = self._values_before(leads, ties)
+            return self._mask_at_null(valid, len(values), ties)
+        mask = self._values_before(values, ties)
         if valid is not None:
             mask = mask | ~valid if self.key.nulls_first else mask & valid
         return mask
@@ -174,6 +192,12 @@ class Threshold:
             rest = low <= lead_low if ties else low < lead_low
         kept: Bools = beats | (level & rest)
         return kept
+
+
+def best_leads(bounds: SlotBounds, key: SortKey) -> tuple[RankColumn, Bools]:
+    """The best leading key that a row of each slot can have, and where that is NULL. It may be unknown."""
+    is_null = bounds.nulls & (np.full(len(bounds), key.nulls_first) | ~bounds.values)
+    return (bounds.high if key.descending else bounds.low).only(~is_null), is_null
 
 
 _ARROW_COMPARE = {

@@ -33,14 +33,16 @@ class Narrowing:
         rows: int,
         costs: ScanCosts,
         decoded: dict[str, pa.Array] | None = None,
+        few: npt.NDArray[np.int64] | None = None,
     ) -> None:
+        """`few`: the numbers of the rows that are left before any test, if they are few."""
         self._reader = reader
         self._row_groups = row_groups
         self._rows = rows
         self._costs = costs
         self._decoded = decoded or {}
         self._mask: Bools | None = None  # of all rows, while most are left
-        self._few: npt.NDArray[np.int64] | None = None  # the numbers of those that are left
+        self._few = few  # the numbers of those that are left
 
     @property
     def left(self) -> int:

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from sundog.columns.key_sets import may_have_partner
+from sundog.columns.key_sets import rows_passing
 from sundog.columns.stored_text import StoredPredicate
 from sundog.expr.buffers import Bools
 from sundog.expr.dynamic_filters.key_set import KeyFilter, KeySet
@@ -94,19 +94,19 @@ class KeyFilterTest(_Counted):
 
     is_of_join = True
 
-    def __init__(self, column: str, keys: KeySet, costs: ScanCosts) -> None:
+    def __init__(self, wanted: KeyFilter, keys: KeySet, costs: ScanCosts) -> None:
         super().__init__(min(_UNKNOWN_SHARE, keys.density))
-        self._keys = keys
+        self._filter = wanted
         self._costs = costs
-        self.columns = (column,)
-        self.as_stored = frozenset([column])
+        self.columns = (wanted.column,)
+        self.as_stored = frozenset(self.columns)
 
     @property
     def pays(self) -> bool:
         return self.tested < self._costs.key_filter_probe_rows or self.share <= self._costs.max_key_filter_share
 
     def passing(self, batch: pa.RecordBatch) -> Bools:
-        return self.count(may_have_partner(self._keys, batch.column(0)))
+        return self.count(rows_passing(self._filter, batch.column(0)))
 
 
 class RowTests:
@@ -119,7 +119,7 @@ class RowTests:
         self._predicate_raises = predicate is not None and can_raise(predicate)
         steps = [] if predicate is None else StoredPredicate.of(predicate).steps
         self._of_predicate = [PredicateTest(step) for step in steps]
-        self._of_joins = [KeyFilterTest(each.column, each.keys, costs) for each in filters if each.keys is not None]
+        self._of_joins = [KeyFilterTest(each, each.keys, costs) for each in filters if each.keys is not None]
         self._texts = frozenset(field.name for field in schema if is_text(field.type))
         self._costs = costs
 

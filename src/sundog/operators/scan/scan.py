@@ -12,8 +12,11 @@ a task decodes by itself and the runtime runs several tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import compress
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.columns.arrow import plain_text
@@ -29,6 +32,8 @@ from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
+from sundog.parquet.prune.bloom_filter import BloomFilterPruner, wanted_values
+from sundog.parquet.prune.page_index import PagePruner
 from sundog.parquet.reading import ReadSpec
 from sundog.types import is_text
 
@@ -60,20 +65,36 @@ class ScanTask:
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
         tests = RowTests(self.predicate, self.filters, self._tested_schema, self.costs)
+        blooms = BloomFilterPruner(wanted_values(self.predicate, self.filters, self.costs.bloom_filter_values))
+        pages = PagePruner(self.filters, self.costs.page_index_row_groups)
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
                 with open_slice(self.reading, part, context, self.as_stored) as reader:
-                    for groups, all_match in _runs(part, reader.layout, self._run_rows, self.costs.scan_run_bytes):
+                    left = self._with_values(part, reader, blooms, context)
+                    unread -= len(part.row_groups) - len(left.row_groups)
+                    for groups, all_match in _runs(left, reader.layout, self._run_rows, self.costs.scan_run_bytes):
                         context.check_cancelled()
                         unread -= len(groups)
                         context.metrics.add("row_groups_scanned", len(groups))
-                        for batch in self._read_run(reader, groups, tests.of_run(all_match), schema, context):
+                        for batch in self._read_run(reader, groups, tests.of_run(all_match), pages, schema, context):
                             if batch.num_rows:
                                 yield batch
         except GeneratorExit:  # whoever reads has enough rows
             context.metrics.add("row_groups_never_reached", unread)
             raise
+
+    def _with_values(
+        self, part: FileSlice, reader: FileReader, blooms: BloomFilterPruner, context: TaskContext
+    ) -> FileSlice:
+        """The row groups that may hold the values that are asked for, by the Bloom filters of the file."""
+        kept = [not blooms.should_skip(reader.source, reader.layout, group) for group in part.row_groups]
+        if all(kept):
+            return part
+        if not self.again:
+            context.metrics.add("row_groups_pruned_bloom_filter", kept.count(False))
+        groups, match = tuple(compress(part.row_groups, kept)), tuple(compress(part.all_rows_match, kept))
+        return replace(part, row_groups=groups, all_rows_match=match)
 
     @property
     def _tested_schema(self) -> pa.Schema:
@@ -89,25 +110,47 @@ class ScanTask:
         return self.costs.scan_run_rows if reads_text else self.costs.scan_run_rows_of_numbers
 
     def _read_run(
-        self, reader: FileReader, groups: list[int], tests: list[RowTest], schema: pa.Schema, context: TaskContext
+        self,
+        reader: FileReader,
+        groups: list[int],
+        tests: list[RowTest],
+        pages: PagePruner,
+        schema: pa.Schema,
+        context: TaskContext,
     ) -> Iterator[pa.RecordBatch]:
         names = list(self.columns)
         tested = list(dict.fromkeys(name for test in tests for name in test.columns))
-        if not tested:
+        few = self._rows_in_pages(reader, groups, pages, context)
+        if not tested and few is None:
             for arrays in self._decode(reader, groups, names):
                 batch = to_batch(arrays, schema, _rows_in(reader, groups))
                 self._count(batch.num_rows, 0, 0, context)
                 yield batch
             return
         together = tested + [name for name in names if name not in tested]
-        if self.batch_rows is not None or not self._fits(reader, groups, together):
+        if few is None and (self.batch_rows is not None or not self._fits(reader, groups, together)):
             yield from self._filter_pieces(reader, groups, together, tests, context)
             return
-        rows = Narrowing(reader, groups, _rows_in(reader, groups), self.costs)
+        rows = Narrowing(reader, groups, _rows_in(reader, groups), self.costs, few=few)
         if self._narrow(rows, tests, context):
-            few = self._texts(schema) if rows.are_few else self.as_stored
-            kept = rows.kept(rows.columns(names, few), names) if names else to_batch([], schema, rows.left)
+            as_stored = self._texts(schema) if rows.are_few else self.as_stored
+            kept = rows.kept(rows.columns(names, as_stored), names) if names else to_batch([], schema, rows.left)
             yield self._with_plain_texts(kept, schema)
+
+    def _rows_in_pages(
+        self, reader: FileReader, groups: list[int], pages: PagePruner, context: TaskContext
+    ) -> npt.NDArray[np.int64] | None:
+        """The numbers of the rows whose pages may hold keys of joins, if they are so few that it pays; None for all."""
+        names = {*self.columns, *(field.name for field in self._tested_schema)}
+        if self.batch_rows is not None or not self._fits(reader, groups, sorted(names)):
+            return None
+        before = pages.pruned
+        left = pages.rows_left(reader.source, reader.layout, groups)
+        if left is None or int(np.count_nonzero(left)) * self.costs.rows_per_late_value > len(left):
+            return None
+        if not self.again:
+            context.metrics.add("pages_pruned_join_filter", pages.pruned - before)
+        return np.flatnonzero(left)
 
     def _narrow(self, rows: Narrowing, tests: list[RowTest], context: TaskContext) -> int:
         """Make the tests; how many rows are left."""

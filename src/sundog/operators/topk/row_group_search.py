@@ -20,6 +20,7 @@ from sundog.operators.costs import TopKCosts
 from sundog.operators.scan.scan import column_schema, to_batch
 from sundog.operators.topk.topk import BestRows
 from sundog.parquet.decode.reader import PIECE_BYTES, FileReader
+from sundog.parquet.prune.bloom_filter import BloomFilterPruner, wanted_values
 from sundog.parquet.prune.row_group_pruner import Candidate
 from sundog.parquet.reading import ReadSpec
 
@@ -78,6 +79,10 @@ class TopKSpec:
 
     def best_rows(self, live: LiveThreshold, costs: TopKCosts) -> BestRows:
         return BestRows(self.schema, self.order, self.key_columns, self.k, live, costs, POSITION.names)
+
+    def bloom_filters(self, costs: TopKCosts) -> BloomFilterPruner:
+        """For the values that the WHERE asks for; of one task."""
+        return BloomFilterPruner(wanted_values(self.predicate, (), costs.bloom_filter_values))
 
     def search(
         self, reader: FileReader, candidate: Candidate, live: LiveThreshold, metrics: Metrics
@@ -145,7 +150,7 @@ class TopKSpec:
         if not threshold.bounded:
             return None
         leads = evaluate(self.order[0].expr, piece.batch)
-        mask = threshold.keep_mask(leads, ties=threshold.ties_can_win(candidate.position))
+        mask = threshold.passing(leads, ties=threshold.ties_can_win(candidate.position))
         if mask is None or bool(mask.all()):
             return None
         chosen = np.flatnonzero(mask)

@@ -96,7 +96,7 @@ class BestRows:
 
     def push_filtered(self, rows: pa.RecordBatch) -> int:
         """Take in what the filter lets through, at most k rows of it; returns how many rows the filter dropped."""
-        mask = self.filter.snapshot().keep_mask(rows.column(self._keys[0]), ties=len(self._order) > 1)
+        mask = self.filter.snapshot().passing(rows.column(self._keys[0]), ties=len(self._order) > 1)
         dropped = 0 if mask is None else rows.num_rows - int(np.count_nonzero(mask))
         if mask is not None and dropped:
             rows = rows.filter(pa.array(mask))

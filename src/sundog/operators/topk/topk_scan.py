@@ -67,6 +67,7 @@ class TopKSearch:
         if plan.spec.switches.initial_threshold:
             self._queue, self.ruled_out_at_start = plan.queue.without(self._pruner.should_skip)
         # Row groups by their slots, taken or skipped, and by which threshold
+        self.without_values: list[tuple[int, int]] = []  # taken, and ruled out by the Bloom filters of their file
         self.judged: list[tuple[npt.NDArray[np.int64], bool, Threshold]] = []
         self.metrics.add("row_groups_pruned_initial_threshold", len(self.ruled_out_at_start))
 
@@ -83,9 +84,14 @@ class TopKSearch:
             return FileReader(plan.access.layout(number), plan.access.reading, context.metrics)
 
         with OpenFiles(opener) as readers:
+            blooms = spec.bloom_filters(self._costs)
             while (candidate := self._next()) is not None:
                 context.check_cancelled()
-                for batch in spec.search(readers.get(candidate.file), candidate, self.filter, context.metrics):
+                reader = readers.get(candidate.file)
+                if blooms.should_skip(reader.source, reader.layout, candidate.row_group):
+                    self.without_values.append(candidate.position)
+                    continue
+                for batch in spec.search(reader, candidate, self.filter, context.metrics):
                     self.add(batch)
 
     def next_round(self, tasks: int) -> list[TopKTask]:
@@ -126,6 +132,7 @@ class TopKSearch:
     def count(self, metrics: Metrics) -> None:
         """Add what the search itself has counted, once it is over."""
         metrics.merge(self.metrics)
+        metrics.add("row_groups_pruned_bloom_filter", len(self.without_values))
         metrics.add("threshold_updates", self.filter.generation)
         planned = np.unique(self.plan.access.statistics.file_of[self.plan.queue.slots])
         metrics.add("files_pruned_dynamic_filter", len(planned) - len(self._touched))
@@ -182,6 +189,7 @@ class TopKTask:
         live.tighten(self.threshold)
         best = self.spec.best_rows(live, self.costs)
         pruner = RowGroupPruner(live, context.metrics)
+        blooms = self.spec.bloom_filters(self.costs)
         files = dict(self.files)
         with OpenFiles(lambda number: open_slice(self.spec.reading, files[number], context)) as readers:
             for candidate in self.candidates:
@@ -189,7 +197,11 @@ class TopKTask:
                 if self.spec.switches.row_groups and pruner.should_skip(candidate):
                     context.metrics.add("row_groups_pruned_dynamic_filter")
                     continue
-                for batch in self.spec.search(readers.get(candidate.file), candidate, live, context.metrics):
+                reader = readers.get(candidate.file)
+                if blooms.should_skip(reader.source, reader.layout, candidate.row_group):
+                    context.metrics.add("row_groups_pruned_bloom_filter")
+                    continue
+                for batch in self.spec.search(reader, candidate, live, context.metrics):
                     best.push(batch)
         result = best.finish()
         if result.num_rows:

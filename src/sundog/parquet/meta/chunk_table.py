@@ -17,6 +17,7 @@ CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4
 _KNOWN_ENCODINGS = 0b11_1111_1101  # a bit for each; 1 was never used
 _BYTES_OF_TYPE = (1, 4, 8, 12, 4, 8, -1, 0)  # -1: any; 0: of the schema
 FIXED_LEN_BYTE_ARRAY = 7
+BLOOM_FILTER, COLUMN_INDEX, OFFSET_INDEX = range(3)  # what a chunk may have beside its pages
 _CHUNK_METADATA = {
     ChunkMetadataFields.TYPE: I32,
     ChunkMetadataFields.ENCODINGS: LIST,
@@ -28,6 +29,8 @@ _CHUNK_METADATA = {
     ChunkMetadataFields.DATA_PAGE_OFFSET: I64,
     ChunkMetadataFields.DICTIONARY_PAGE_OFFSET: I64,
     ChunkMetadataFields.STATISTICS: STRUCT,
+    ChunkMetadataFields.BLOOM_FILTER_OFFSET: I64,
+    ChunkMetadataFields.BLOOM_FILTER_BYTES: I32,
 }
 _STATISTICS = {
     StatisticsFields.MAX: BINARY,
@@ -77,6 +80,32 @@ class ChunkTable:
         self._check_paths(leaves, len(row_counts))
         self._check_ranges(leaves, row_counts, footer_start)
         self._check_statistics(leaves, np.tile(is_order_defined, len(row_counts)))
+        self.extras = self._extras(chunks, footer_start)
+
+    def _extras(self, chunks: Structs, footer_start: int) -> Ints | None:
+        """Offset and bytes of each chunk's `BLOOM_FILTER`, `COLUMN_INDEX` and `OFFSET_INDEX`; None if there are none.
+
+        Nothing depends on them: one that is outside of the file has no bytes here. Of a Bloom filter without a
+        length, which is optional, the bytes up to the footer are given as a negative number.
+        """
+        fields = self._fields
+        places = [
+            (fields, ChunkMetadataFields.BLOOM_FILTER_OFFSET, ChunkMetadataFields.BLOOM_FILTER_BYTES),
+            (chunks, ChunkFields.COLUMN_INDEX_OFFSET, ChunkFields.COLUMN_INDEX_BYTES),
+            (chunks, ChunkFields.OFFSET_INDEX_OFFSET, ChunkFields.OFFSET_INDEX_BYTES),
+        ]
+        if not any(structs.has(offset).any() for structs, offset, _ in places):
+            return None
+        extras = np.zeros((self._fields.count, len(places), 2), np.int64)
+        for kind, (structs, offset, size) in enumerate(places):
+            starts, sizes = structs.numbers(offset, 0), structs.numbers(size, NONE)
+            inside = (starts >= len(MAGIC)) & (starts < footer_start)
+            left = footer_start - np.where(inside, starts, 0)
+            is_open = inside & (sizes == NONE) & (kind == BLOOM_FILTER)
+            inside &= (sizes > 0) & (sizes <= left)
+            extras[:, kind, 0] = np.where(inside | is_open, starts, 0)
+            extras[:, kind, 1] = np.where(inside, sizes, np.where(is_open, -left, 0))
+        return extras
 
     def _encoding_bits(self) -> Ints:
         lists, slots = self._fields.some(ChunkMetadataFields.ENCODINGS)

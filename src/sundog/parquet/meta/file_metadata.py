@@ -14,6 +14,7 @@ exceptions are not translated for Python, and end the process.
 | bytes of a column chunk | before the footer |
 | NULLs | no more than the values |
 | min, max | as long as the type is wide |
+| Bloom filter, column index, offset index | before the footer, else it is passed over: nobody needs it |
 
 A file of which one of these is not true may still be read by Spark, or not: `Broken` becomes a `FileProblem`, and Spark
 judges.
@@ -79,6 +80,10 @@ _ROW_GROUP = {RowGroupFields.COLUMNS: LIST, RowGroupFields.TOTAL_BYTES: I64, Row
 _CHUNK = {
     ChunkFields.FILE_PATH: BINARY,
     ChunkFields.METADATA: STRUCT,
+    ChunkFields.OFFSET_INDEX_OFFSET: I64,
+    ChunkFields.OFFSET_INDEX_BYTES: I32,
+    ChunkFields.COLUMN_INDEX_OFFSET: I64,
+    ChunkFields.COLUMN_INDEX_BYTES: I32,
     ChunkFields.CRYPTO_METADATA: STRUCT,
     ChunkFields.ENCRYPTED_METADATA: BINARY,
 }
@@ -103,12 +108,15 @@ class FileMetadata:
     bounds: Ints  # of each chunk: position and size of min, and of max; the sizes are -1 unless there are both
     is_order_defined: npt.NDArray[np.bool_]  # of each leaf: bounds are in the order of its type
     data: bytes  # the footer, in which the bounds are
+    extras: Ints | None = None  # of each chunk: offset and bytes of its Bloom filter, column index and offset index
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
         tables = (self.codecs, self.encodings, self.starts, self.compressed, self.uncompressed, self.null_counts)
-        return sum(table.nbytes for table in tables) + self.bounds.nbytes + len(self.data) + 300 * len(self.leaves)
+        extras = 0 if self.extras is None else self.extras.nbytes
+        own = sum(table.nbytes for table in tables) + self.bounds.nbytes + len(self.data)
+        return own + extras + 300 * len(self.leaves)
 
     def bounds_of(self, leaf: int) -> list[tuple[bytes, bytes] | None]:
         """Min and max of a column in each row group, as they are stored."""
@@ -117,6 +125,14 @@ class FileMetadata:
             None if low_size < 0 else (data[low : low + low_size], data[high : high + high_size])
             for low, low_size, high, high_size in self.bounds[:, leaf].tolist()
         ]
+
+    def extra(self, kind: int, row_group: int, leaf: int) -> tuple[int, int] | None:
+        """Offset and bytes of a chunk's Bloom filter, column index or offset index, inside of the file; None if it has
+        none."""
+        if self.extras is None or not self.extras[row_group, leaf, kind, 1]:
+            return None
+        offset, size = self.extras[row_group, leaf, kind].tolist()
+        return offset, size
 
     def field_id(self, leaf: int) -> int | None:
         """The number by which a table format knows the column; None if the file has none for it."""
@@ -178,6 +194,7 @@ def parse_footer(data: bytes, file_size: int) -> FileMetadata:
         bounds=chunk_table.bounds.reshape(*shape, 4),
         is_order_defined=ordered,
         data=data,
+        extras=None if chunk_table.extras is None else chunk_table.extras.reshape(*shape, 3, 2),
     )
 
 

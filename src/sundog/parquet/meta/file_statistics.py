@@ -73,16 +73,34 @@ _WRITER = re.compile(r"(parquet-mr|parquet-cpp)(?![\w-])(?: version (\d+)\.(\d+)
 
 def trusted_statistics(values: FileMetadata, leaf: LeafColumn) -> RawStatistics:
     """One slot per row group."""
+    return _trusted(values, leaf, values.bounds_of(leaf.index), values.null_counts[:, leaf.index].tolist())
+
+
+def trusted_page_statistics(
+    values: FileMetadata, leaf: LeafColumn, bounds: list[tuple[bytes, bytes] | None], null_counts: list[int]
+) -> RawStatistics:
+    """One slot per page of a chunk, by min, max and NULLs (-1: unknown) of its column index, which are in the order of
+    the type if the file says that there is one. Bounds that are not as wide as the type say nothing."""
+    layout = _NUMBERS.get(leaf.physical_type)
+    if not values.is_order_defined[leaf.index]:
+        bounds = [None] * len(bounds)
+    elif layout is not None:
+        width = struct.calcsize(layout)
+        bounds = [pair if pair is not None and len(pair[0]) == len(pair[1]) == width else None for pair in bounds]
+    return _trusted(values, leaf, bounds, null_counts)
+
+
+def _trusted(
+    values: FileMetadata, leaf: LeafColumn, bounds: list[tuple[bytes, bytes] | None], counts: list[int]
+) -> RawStatistics:
     order = _order(leaf)
-    groups = len(values.row_counts)
-    nothing = (None,) * groups
+    nothing = (None,) * len(bounds)
     if order is _Order.UNKNOWN:
         return RawStatistics(nothing, nothing, nothing)
-    bounds = values.bounds_of(leaf.index)
     if order is _Order.UNSIGNED and not values.is_order_defined[leaf.index]:
-        bounds = [None] * groups
+        bounds = [None] * len(bounds)
     distrust = _Distrust.of(values.created_by, leaf, order)
-    null_counts = [None if count < 0 else count for count in values.null_counts[:, leaf.index].tolist()]
+    null_counts = [None if count < 0 else count for count in counts]
     if distrust is _Distrust.ALL:
         return RawStatistics(nothing, nothing, nothing)
     if distrust is _Distrust.UNEQUAL_BOUNDS:

@@ -36,6 +36,7 @@ from sundog.expr.buffers import Bools, Indices
 from sundog.expr.rank_columns import RankColumn, text_bounds
 from sundog.expr.ranks import NAN_RANK, Rank, float_rank, ranks_of_values
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
+from sundog.parquet.meta.file_statistics import RawStatistics
 from sundog.parquet.meta.footer import Footer
 from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn
 from sundog.types import is_text
@@ -147,7 +148,11 @@ def partition_ranks(files: Sequence[DataFile], column: PartitionColumn) -> RankC
 
 def column_bounds(source: ColumnSource, footer: Footer) -> Bounds:
     """What the statistics of a column that the file holds say of the query's column."""
-    raw = footer.raw_statistics(source.leaf)
+    return bounds_by(footer.raw_statistics(source.leaf), source, footer, footer.row_counts)
+
+
+def bounds_by(raw: RawStatistics, source: ColumnSource, footer: Footer, rows: npt.NDArray[np.int64]) -> Bounds:
+    """What raw statistics, of slots of so many rows, say of the query's column."""
     low, high = _ranks(raw.lows, raw.highs, source)
     physical_type = footer.leaf(source.leaf).physical_type
     if physical_type in ("FLOAT", "DOUBLE"):
@@ -159,7 +164,7 @@ def column_bounds(source: ColumnSource, footer: Footer) -> Bounds:
         late = low.at_least(source.earliest)
         low, high = low.only(late), high.only(late)
     null_counts = np.array([-1 if count is None else count for count in raw.null_counts], np.int64)
-    return Bounds.stored(source.dtype, low, high, null_counts, footer.row_counts)
+    return Bounds.stored(source.dtype, low, high, null_counts, rows)
 
 
 def _ranks(lows: Sequence[Any], highs: Sequence[Any], source: ColumnSource) -> tuple[RankColumn, RankColumn]:

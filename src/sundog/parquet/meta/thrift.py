@@ -111,6 +111,29 @@ def _zigzag(data: bytes | memoryview, position: int) -> tuple[int, int]:
     return (number >> 1) ^ -(number & 1), position
 
 
+def integer_of(fields: Struct, number: int) -> int | None:
+    """An integer of a struct; None if there is none."""
+    kind, value = fields.get(number, (0, None))
+    return value if kind in (I32, I64) else None
+
+
+def struct_of(fields: Struct, number: int) -> Struct | None:
+    kind, value = fields.get(number, (0, None))
+    return value if kind == STRUCT else None
+
+
+def list_of(fields: Struct, number: int, kinds: tuple[int, ...]) -> list[Any] | None:
+    """The items of a list, which are of one of these kinds; None if there is none such. An empty one is of any."""
+    kind, value = fields.get(number, (0, None))
+    if kind != LIST or (value[1] and value[0] not in kinds):
+        return None
+    items: list[Any] = value[1]
+    return items
+
+
+STRUCTS, BINARIES, BOOLEANS, LONGS = (STRUCT,), (BINARY,), (TRUE, FALSE), (I64,)
+
+
 def write_struct(fields: Struct) -> bytes:
     """The struct with its fields in ascending order."""
     out = bytearray()

@@ -44,6 +44,10 @@ class ChunkFields:
     FILE_PATH = 1
     FILE_OFFSET = 2
     METADATA = 3
+    OFFSET_INDEX_OFFSET = 4
+    OFFSET_INDEX_BYTES = 5
+    COLUMN_INDEX_OFFSET = 6
+    COLUMN_INDEX_BYTES = 7
     CRYPTO_METADATA = 8
     ENCRYPTED_METADATA = 9
 
@@ -59,6 +63,8 @@ class ChunkMetadataFields:
     DATA_PAGE_OFFSET = 9
     DICTIONARY_PAGE_OFFSET = 11
     STATISTICS = 12
+    BLOOM_FILTER_OFFSET = 14
+    BLOOM_FILTER_BYTES = 15
 
 
 class StatisticsFields:
@@ -67,6 +73,30 @@ class StatisticsFields:
     NULL_COUNT = 3
     MAX_VALUE = 5
     MIN_VALUE = 6
+
+
+class BloomFilterFields:
+    NUM_BYTES = 1
+    ALGORITHM = 2
+    HASH = 3
+    COMPRESSION = 4
+
+
+class OffsetIndexFields:
+    PAGES = 1
+
+
+class PageLocationFields:
+    OFFSET = 1
+    BYTES = 2
+    FIRST_ROW = 3
+
+
+class ColumnIndexFields:
+    NULL_PAGES = 1
+    MIN_VALUES = 2
+    MAX_VALUES = 3
+    NULL_COUNTS = 5
 
 
 class PageHeaderFields:

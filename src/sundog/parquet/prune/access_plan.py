@@ -18,9 +18,11 @@ from itertools import pairwise
 import numpy as np
 
 from sundog.expr.buffers import Bools, Indices
+from sundog.expr.dynamic_filters.contract import DynamicFilter
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
 from sundog.metrics import Metrics
+from sundog.parquet.meta.bounds import expression_bounds
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.meta.statistics import Statistics
@@ -246,7 +248,7 @@ def files_left(
     if known is not None and len(files):
         if predicate is not None:
             by_predicate = PruningPredicate(predicate).verdicts(known) == Verdict.SKIP
-        by_filters = ~by_predicate & ~_may_hold_keys(known, filters)
+        by_filters = ~by_predicate & ~may_hold(known, filters)
     left = np.flatnonzero(~(by_predicate | by_filters))
     bounded = frozenset(tested | (wanted & compared))
     kept = files if len(left) == len(files) else tuple(files[number] for number in left.tolist())
@@ -273,7 +275,7 @@ def plan_access(
     verdicts = PruningPredicate(predicate).verdicts(statistics)
     pruned = 0
     if filters:
-        skipped = (verdicts != Verdict.SKIP) & ~_may_hold_keys(statistics, filters)
+        skipped = (verdicts != Verdict.SKIP) & ~may_hold(statistics, filters)
         pruned = int(np.count_nonzero(skipped))
         verdicts = np.where(skipped, np.int8(Verdict.SKIP), verdicts)
     return ParquetAccessPlan(
@@ -290,13 +292,12 @@ def plan_access(
     )
 
 
-def _may_hold_keys(statistics: Statistics, filters: tuple[KeyFilter, ...]) -> Bools:
-    """The row groups that may hold a key of every filter. Unknown bounds may."""
+def may_hold(statistics: Statistics, filters: Sequence[DynamicFilter]) -> Bools:
+    """The files, row groups or pages in which a row may pass every filter. Unknown bounds may."""
     result = np.ones(len(statistics), np.bool_)
     for each in filters:
-        if each.keys is not None:
-            bounds = statistics.column(each.column)
-            result &= bounds.values & each.keys.reached_by(bounds.low, bounds.high)
+        if each.generation:
+            result &= each.may_hold(expression_bounds(each.expr, statistics))
     return result
 
 

@@ -21,10 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sundog.expr.buffers import Bools
 from sundog.expr.dynamic_filters.threshold import LiveThreshold, OrderPlace, Threshold
 from sundog.expr.ordering import SortKey
-from sundog.expr.rank_columns import RankColumn
 from sundog.metrics import Metrics
 from sundog.parquet.meta.statistics import Bounds
 
@@ -71,13 +69,6 @@ class RowGroupPruner:
             _LOG.warning("row group %d of file %d is read unchecked", *candidate.position[::-1], exc_info=True)
             self._metrics.add("predicate_evaluation_errors")
             return False
-
-
-def best_places(bounds: Bounds, key: SortKey) -> tuple[RankColumn, Bools]:
-    """The best leading key that a row of each row group can have, and where that is NULL. Unknown where statistics do
-    not say."""
-    is_null = bounds.nulls & (np.full(len(bounds), key.nulls_first) | ~bounds.values)
-    return (bounds.high if key.descending else bounds.low).only(~is_null), is_null
 
 
 def initial_threshold(bounds: Bounds, rows: npt.NDArray[np.int64], order: tuple[SortKey, ...], k: int) -> Threshold:

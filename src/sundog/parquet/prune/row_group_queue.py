@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sundog.expr.buffers import Bools, Indices
-from sundog.expr.dynamic_filters.threshold import OrderPlace, order_place
+from sundog.expr.dynamic_filters.threshold import OrderPlace, best_leads, order_place
 from sundog.expr.ordering import SortKey
 from sundog.expr.rank_columns import RankColumn
 from sundog.parquet.meta.statistics import Bounds
 from sundog.parquet.prune.access_plan import ParquetAccessPlan
 from sundog.parquet.prune.pruning import Verdict
-from sundog.parquet.prune.row_group_pruner import Candidate, best_places
+from sundog.parquet.prune.row_group_pruner import Candidate
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class RowGroupQueue:
     @classmethod
     def of(cls, access: ParquetAccessPlan, bounds: Bounds, key: SortKey, must_read: Bools) -> RowGroupQueue:
         """Row groups that the WHERE leaves. Equal ones are in the order of the table."""
-        best, is_null = best_places(bounds, key)
+        best, is_null = best_leads(bounds, key)
         left = access.left
         nulls = left[is_null[left]]
         unknown = left[~(is_null | best.known)[left]]
