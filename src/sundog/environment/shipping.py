@@ -110,8 +110,8 @@ def zip_of_this_package() -> Path:
     """This package as an archive that Python imports from, without what only people on the driver run.
 
     With its bytecode: Python keeps none of what it imports from an archive, so that each worker would compile the
-    sources again, which makes 0.6 s of processor time of 0.2. Another version of Python than the driver's, which pyspark
-    refuses anyway, would read the sources.
+    sources again, which makes 0.6 s of processor time of 0.2. Another version of Python than the driver's, which
+    pyspark refuses anyway, would read the sources.
     """
     package = Path(__file__).parents[1]
     folder = Path(tempfile.mkdtemp(prefix="sundog-ship-"))
