@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sundog.environment import doctor
-from sundog.environment.doctor import Finding, State, examine, judge_executor, satisfies
+from sundog.environment.doctor import Finding, State, examine, judge_executor, satisfies, start_cost
 from sundog.environment.java import JavaInfo
+from sundog.environment.stage_cost import costs_of
 from sundog.errors import EnvironmentProblem
 from sundog.versions.tested import Environment
 
@@ -167,6 +168,15 @@ def test_executors_are_judged() -> None:
     other = judge_executor(executor([], sundog="0.0.0"))
     assert other.state is State.WRONG
     assert ours in other.advice
+
+
+def test_cost_of_stages_is_told_by_executor() -> None:
+    clocks = [("h", 7, 70, 1.0), ("h", 7, 70, 1.3), ("h", 7, 70, 1.32), ("h", 7, 71, 2.0), ("h", 8, 80, 0.5)]
+    first, second = costs_of(clocks)
+    assert (first.workers, first.cold_seconds, second.cold_seconds, second.warm_seconds) == (2, 1.5, 0.5, None)
+    assert first.warm_seconds == pytest.approx(0.02)  # not 0.3: that is what the first stage left to do
+    assert "first stage 1.50 s, of a later stage 0.02 s; 2 workers, started empty" in start_cost(first, False).seen
+    assert "later stage unknown; 1 workers, forked" in start_cost(second, True).seen
 
 
 def test_spark_is_not_started_when_something_is_wrong_already(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ IMPORT_ALL = """
 import importlib, pkgutil, sundog
 assert ".zip" in sundog.__file__
 for module in pkgutil.walk_packages(sundog.__path__, "sundog."):
-    importlib.import_module(module.name)
+    assert importlib.import_module(module.name).__file__.endswith(".pyc"), f"{module.name} is compiled by each worker"
 """
 
 

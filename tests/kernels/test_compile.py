@@ -50,6 +50,7 @@ print(json.dumps(dict(
     compiled=sum(total.stats.cache_misses.values()),
     loaded=sum(total.stats.cache_hits.values()),
     file=sys.modules[total.__module__].__file__,
+    compiler="numba.np.linalg" in sys.modules,
 )))
 """
 
@@ -65,7 +66,8 @@ class Worker:
         module: str = "loops",
         before: Callable[[], object] | None = None,
     ) -> None:
-        environment = {**os.environ, "SUNDOG_CACHE_DIR": str(cache), "PYTHONPATH": str(path)}
+        folders = os.pathsep.join([str(path), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "SUNDOG_CACHE_DIR": str(cache), "PYTHONPATH": folders}
         self._process = subprocess.Popen(
             [sys.executable, "-c", RUN.format(module=module), kinds],
             env=environment,
@@ -127,6 +129,7 @@ def test_four_processes_on_an_empty_cache_agree_and_one_compiles(cache: Path, lo
     assert sorted(each["compiled"] for each in outcomes) == [0, 0, 0, 1]
     later = outcome(cache, loops)
     assert (later["answer"], later["compiled"], later["loaded"]) == ("90", 0, 1)
+    assert not later["compiler"], "a process that only loads code does not set up numba's compiler"
     leftovers = [path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".code"]
     assert leftovers == []
 

@@ -15,15 +15,19 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sundog.config import OPTIONS
 from sundog.environment.java import default_driver_memory, ensure_java, major_version, session
+from sundog.environment.worker_daemon import MODULE as DAEMON
 from sundog.errors import EnvironmentProblem
 from sundog.kernels.cache.user_cache import user_cache
 from sundog.machine import usable_cores, usable_memory_bytes
 from sundog.versions import VERSIONS, short_name
 from sundog.versions.tested import environments
+
+if TYPE_CHECKING:
+    from sundog.environment.stage_cost import StageCost
 
 OLDEST_PYTHON = (3, 10)
 _LITTLE_MEMORY = 3 << 30
@@ -246,7 +250,8 @@ def machine() -> Iterator[Finding]:
 
 def executors(master: str) -> Iterator[Finding]:
     """What the Python workers see, asked with a job that needs nothing of sundog there."""
-    from sundog.environment.shipping import probe_executors
+    from sundog.environment.shipping import ensure_executors, probe_executors
+    from sundog.environment.stage_cost import stage_costs  # imports numba and all operators
 
     try:
         spark = session("sundog doctor", master)
@@ -260,8 +265,13 @@ def executors(master: str) -> Iterator[Finding]:
         return
     try:
         yield Finding("Spark", State.OK, f"{spark.version} on {master}, Java {_java_of(spark)}")
-        for seen in probe_executors(spark.sparkContext):
-            yield judge_executor(seen)
+        judged = [judge_executor(seen) for seen in probe_executors(spark.sparkContext)]
+        yield from judged
+        if all(finding.state is State.OK for finding in judged):
+            ensure_executors(spark)
+            preloads = spark.sparkContext.getConf().get("spark.python.daemon.module", "") == DAEMON
+            for cost in stage_costs(spark):
+                yield start_cost(cost, preloads)
     except Exception as error:
         advice = "see docs/cluster.md for how the Python environment gets to the executors"
         yield Finding("executors", State.WRONG, _first_line(error), advice)
@@ -282,6 +292,17 @@ def judge_executor(seen: dict[str, Any]) -> Finding:
     if theirs is not None and theirs != ours:
         return Finding(part, State.WRONG, text, f"the driver has sundog {ours}: install that there, or remove it there")
     return Finding(part, State.OK, text)
+
+
+def start_cost(cost: StageCost, preloads: bool) -> Finding:
+    """What a stage costs one executor, and whether its workers are forked from a process that has sundog loaded."""
+    warm = "unknown" if cost.warm_seconds is None else f"{cost.warm_seconds:.2f} s"
+    how = "forked with sundog loaded" if preloads else f"started empty; see spark.python.daemon.module={DAEMON}"
+    seen = (
+        f"processor time of a worker to the end of its first stage {cost.cold_seconds:.2f} s, of a later stage {warm}; "
+        f"{cost.workers} workers, {how}"
+    )
+    return Finding(f"stages on {cost.host}", State.OK, seen)
 
 
 def _java_of(spark: Any) -> str:

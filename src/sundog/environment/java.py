@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sundog.environment.worker_daemon import MODULE as DAEMON
 from sundog.errors import EnvironmentProblem
 from sundog.kernels.cache.private_files import make_folders_inside, publish_private, read_private
 from sundog.kernels.cache.user_cache import user_cache
@@ -245,7 +246,8 @@ def session(
 ) -> SparkSession:
     """A local, classic SparkSession on a Java that is found or brought along. Plain Spark until `sundog.enable`.
 
-    `master` is `local[*]` unless given. Confs go in as a dictionary, or unpacked: `session(**{"spark.ui.enabled":
+    `master` is `local[*]` unless given. A local session forks its Python workers from a process that has sundog loaded
+    (`spark.python.daemon.module`). Confs go in as a dictionary, or unpacked: `session(**{"spark.ui.enabled":
     "true"})`. If a session is already active it is returned with those confs applied that can still change, as Spark's
     builder does.
     """
@@ -264,6 +266,8 @@ def session(
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever python3 is on the PATH
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if "spark.pyspark.python" not in given and _workers_find_this_package():
+            given.setdefault("spark.python.daemon.module", DAEMON)
 
     from pyspark.sql import SparkSession  # here, so that finding Java does not wait for pyspark
 
@@ -271,6 +275,20 @@ def session(
     for key, value in {**_DEFAULTS, **(_local_defaults() if is_local else {}), **given}.items():
         builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
     return builder.getOrCreate()
+
+
+def _workers_find_this_package() -> bool:
+    """Whether a Python worker of a local session would import this very package: it may be on this process's path only.
+
+    Tried, not computed, in 20 ms: a daemon that cannot be imported would fail every Python task of the session.
+    """
+    look = "import importlib.util; print(importlib.util.find_spec('sundog').origin)"
+    command = [os.environ["PYSPARK_PYTHON"], "-c", look]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return run.returncode == 0 and Path(run.stdout.strip()) == Path(__file__).parents[1] / "__init__.py"
 
 
 # Spark's launcher already opens the JVM's modules that Arrow needs, on every Java that it supports.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import py_compile
 import shutil
 import sys
 import tempfile
@@ -106,7 +107,12 @@ def _probe_function() -> Callable[[Iterator[int]], Iterator[dict[str, Any]]]:
 
 
 def zip_of_this_package() -> Path:
-    """This package as an archive that Python imports from, without what only people on the driver run."""
+    """This package as an archive that Python imports from, without what only people on the driver run.
+
+    With its bytecode: Python keeps none of what it imports from an archive, so that each worker would compile the
+    sources again, which makes 0.6 s of processor time of 0.2. Another version of Python than the driver's, which
+    pyspark refuses anyway, would read the sources.
+    """
     package = Path(__file__).parents[1]
     folder = Path(tempfile.mkdtemp(prefix="sundog-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # Spark serves it to executors as long as it runs
@@ -116,4 +122,19 @@ def zip_of_this_package() -> Path:
             place = source.relative_to(package)
             if source.is_file() and "__pycache__" not in place.parts and place.parts[0] not in NOT_SENT:
                 archive.write(source, Path("sundog") / place)
+                if source.suffix == ".py":
+                    archive.write(_bytecode(source, place, folder), Path("sundog") / place.with_suffix(".pyc"))
     return target
+
+
+def _bytecode(source: Path, place: Path, folder: Path) -> str:
+    """A file with the module's bytecode, which Python takes as it is: the archive's sources do not change."""
+    return str(
+        py_compile.compile(
+            str(source),
+            cfile=str(folder / "bytecode" / place.with_suffix(".pyc")),
+            dfile=f"sundog/{place.as_posix()}",
+            doraise=True,
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
+    )

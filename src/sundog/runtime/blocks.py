@@ -19,10 +19,11 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+from pyspark import AccumulatorParam
 from pyspark import TaskContext as SparkTaskContext
 
 from sundog.errors import InternalError
-from sundog.metrics import chain_counts
+from sundog.metrics import OperatorValues, chain_counts
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext, remove_abandoned_scratch
 from sundog.runtime.exchange import BlockOrder, coalesce, decode_block, encode_block, in_block_order
@@ -36,6 +37,21 @@ _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block",
 TARGET, SOURCE = 0, 1
 _MAX_UNFROZEN_OBJECTS = 20_000
 _RESULT_BATCH_ROWS = 1 << 16  # the JVM holds a batch as a whole while it turns it into rows
+StageValues = dict[tuple[int, int], list[OperatorValues]]
+
+
+class LatestAttempt(AccumulatorParam):  # type: ignore[misc]
+    """(stage, partition) -> what its operators counted, where a repeated task replaces what it said before.
+
+    It is here, and not beside the driver's side of a stage, because workers import the module that it is in.
+    """
+
+    def zero(self, value: StageValues) -> StageValues:
+        return {}
+
+    def addInPlace(self, value1: StageValues, value2: StageValues) -> StageValues:  # noqa: N802
+        value1.update(value2)
+        return value1
 
 
 @dataclass(frozen=True)

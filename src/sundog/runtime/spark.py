@@ -12,7 +12,6 @@ from functools import partial
 from time import perf_counter
 
 import pyarrow as pa
-from pyspark import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -22,7 +21,7 @@ from sundog.operators.base import Partitioner
 from sundog.operators.sources import Source
 from sundog.plan.records import StageRecords
 from sundog.plan.stages import Exchange, PairedRows, Stage, StageRows
-from sundog.runtime.blocks import BLOCK_SCHEMA, SOURCE, TARGET, StageFunction
+from sundog.runtime.blocks import BLOCK_SCHEMA, SOURCE, TARGET, LatestAttempt, StageFunction, StageValues
 from sundog.runtime.cancel import current_watch
 from sundog.runtime.exchange import DEFAULT_BLOCK_BYTES, STAGE_SOURCES, BlockOrder, decode_block
 from sundog.runtime.frames import collect_arrow
@@ -33,19 +32,6 @@ from sundog.runtime.sessions import described_as, session_for_blocks, tagged_for
 from sundog.runtime.sharing import SharedValues
 from sundog.runtime.worker_errors import ErrorChannel
 from sundog.versions import spark_version
-
-StageValues = dict[tuple[int, int], list[OperatorValues]]
-
-
-class _LatestAttempt(AccumulatorParam):  # type: ignore[misc]
-    """(stage, partition) -> what its operators counted, where a repeated task replaces what it said before."""
-
-    def zero(self, value: StageValues) -> StageValues:
-        return {}
-
-    def addInPlace(self, value1: StageValues, value2: StageValues) -> StageValues:  # noqa: N802
-        value1.update(value2)
-        return value1
 
 
 @dataclass(frozen=True)
@@ -85,7 +71,7 @@ class SparkRuntime:
         self._block_bytes = block_bytes
         self._executor_cores = executor_cores
         self._shared = SharedValues(session.sparkContext)
-        self._accumulator = session.sparkContext.accumulator({}, _LatestAttempt())
+        self._accumulator = session.sparkContext.accumulator({}, LatestAttempt())
         self._errors = ErrorChannel.open()
         self._reported: StageValues = {}
         self._tasks: dict[int, int | None] = {}

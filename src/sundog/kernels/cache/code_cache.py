@@ -48,6 +48,7 @@ from numba.core import config
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from sundog.kernels.cache.private_files import NotPrivate, make_folders_inside, publish_private, read_private
@@ -118,7 +119,6 @@ class CodeCache(_Cache):  # type: ignore[misc]
             path.unlink(missing_ok=True)
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
-        target_context.refresh()
         path = self._entry(sig, target_context.codegen())
         if path is None:
             return None
@@ -126,7 +126,10 @@ class CodeCache(_Cache):  # type: ignore[misc]
         if parts is None and user_cache().writable:
             self._lock(path)
             parts = _read(path)
-        return None if parts is None else CompileResult._rebuild(target_context, *parts)
+        if parts is None:
+            return None
+        rtsys.initialize(target_context)  # what machine code calls at run time; a compiler would need far more
+        return CompileResult._rebuild(target_context, *parts)
 
     def save_overload(self, sig: Any, cres: Any) -> None:
         path = self._entry(sig, cres.codegen)
