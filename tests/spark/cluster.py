@@ -40,9 +40,10 @@ def standalone_cluster(folder: Path, cores: int = 2, memory: str = "1g", workers
         started.append(master)
         address = _wait_for(folder / "master.log", r"Starting Spark master at (spark://\S+)", master)
         for number in range(workers):
+            host = f"127.0.0.{number + 1}"  # Spark starts no copy of a slow task on the same one
             started.append(
                 _start(
-                    folder, f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1",
+                    folder, f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--host", host,
                     "--webui-port", "0", "--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"),
                     address,
                 )
@@ -57,7 +58,9 @@ def standalone_cluster(folder: Path, cores: int = 2, memory: str = "1g", workers
 
 def _start(folder: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    environment = dict(os.environ, SPARK_HOME=str(Path(pyspark.__file__).parent), SPARK_LOCAL_IP="127.0.0.1")
+    environment = dict(
+        os.environ, SPARK_HOME=str(Path(pyspark.__file__).parent), SPARK_LOCAL_IP=command[command.index("--host") + 1]
+    )
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": PYTHON_PATH}
     environment["SPARK_LOCAL_DIRS"] = str(folder / "local")  # so that tests see what is left there
     environment["SPARK_DAEMON_JAVA_OPTS"] = _DAEMON_JAVA

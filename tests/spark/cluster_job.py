@@ -3,7 +3,7 @@ JSON.
 
 CASES is a JSON list of objects: `name`; `sql`; `confs`, set for this case alone; `fault`: None, or a kind of
 `fault_injection.py`, or "taken away" (dynamic allocation), in the stage `at`; `frame`: whether the rows go to Spark, not
-to the driver. Each is answered by plain Spark first, then by sundog. CONFS are those of the application. What happened
+to the driver. `at` may be "each": the case is then one for each stage on executors. Each is answered by plain Spark first, then by sundog. CONFS are those of the application. What happened
 to its tasks and executors is read from its event log.
 """
 
@@ -48,7 +48,8 @@ def main(master: str, folder: str, cases: str, confs: str = "{}") -> None:
     for case in json.loads(cases):
         if case["sql"] not in plain:
             plain[case["sql"]] = sorted(map(str, spark.sql(case["sql"]).collect()))
-        print("ANSWER " + json.dumps(job.answer(case, plain[case["sql"]])), flush=True)
+        for each in job.cases(case):
+            print("ANSWER " + json.dumps(job.answer(each, plain[case["sql"]])), flush=True)
     spark.stop()
 
 
@@ -71,6 +72,13 @@ class ClusterJob:
         self._folder = folder
         self._log = log
         self._read = 0
+
+    def cases(self, case: dict[str, Any]) -> list[dict[str, Any]]:
+        """The case in each of the stages that the query has, if it is to be there."""
+        if case["at"] != "each":
+            return [case]
+        stages = self.answer({**case, "fault": None, "at": None}, [])["stages"]
+        return [{**case, "at": number, "name": f"{case['name']}: {purpose} {number}"} for number, purpose in stages]
 
     def answer(self, case: dict[str, Any], plain: list[str]) -> dict[str, Any]:
         spark = self._spark

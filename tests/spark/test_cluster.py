@@ -10,7 +10,7 @@ import pytest
 
 from sundog.environment.java import ensure_java
 from tests.spark.cluster import left_behind, processes_in, standalone_cluster
-from tests.spark.cluster_cases import QUERIES, answers, case, check, write_tables
+from tests.spark.cluster_cases import SHAPES, answers, case, check, write_tables
 
 pytestmark = pytest.mark.spark
 EXECUTORS, CORES = 2, 4
@@ -33,13 +33,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 def answered(cluster: tuple[str, Path]) -> dict[str, dict[str, Any]]:
     """All cases in one program. The first has fresh executors, whose Python workers are those that it needs."""
     master, folder = cluster
-    cases = [case(f"executor {name}", name, executor_process="executor") for name in QUERIES]
+    cases = [case(f"executor {name}", name, executor_process="executor") for name in SHAPES]
     cases += [case(f"slot {name}", name, executor_process="slot") for name in IN_SLOTS]
     cases += [case("frame", "aggregate", frame=True, executor_process="executor")]
     return answers(master, folder, cases)
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", SHAPES)
 def test_one_process_per_executor_gives_sparks_answer(answered: dict[str, dict[str, Any]], query: str) -> None:
     answer = answered[f"executor {query}"]
     check(answer)
