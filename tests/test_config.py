@@ -64,6 +64,7 @@ def test_every_setting_can_be_set() -> None:
         "spark.sundog.costs": '{"task_bytes": 1024}',
         "spark.sundog.task.memoryBytes": "3GB",
         "spark.sundog.exchange.blockBytes": "4096",
+        "spark.sundog.ui.enabled": "false",
         "spark.sundog.progress.enabled": "true",
     }
     assert changed.keys() == OPTIONS.keys()
@@ -87,6 +88,7 @@ def test_every_setting_can_be_set() -> None:
         costs='{"task_bytes": 1024}',
         task_memory_bytes=3 << 30,
         exchange_block_bytes=4096,
+        ui_enabled=False,
         progress_enabled=True,
     )
     assert not [

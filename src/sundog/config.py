@@ -269,6 +269,14 @@ class Settings:
         "Size of the Arrow blocks in which rows move between the stages of a query on executors.",
         Category.MEMORY,
     )
+    ui_enabled: bool = _option(
+        "ui.enabled",
+        _BOOLEAN,
+        "true",
+        "Show each action that sundog takes in the SQL tab of Spark's UI, with its plan and metrics, and so in the "
+        "event log. Off: only the jobs that it starts are there.",
+        Category.DISPLAY,
+    )
     progress_enabled: bool | None = _option(
         "progress.enabled",
         _BOOLEAN_OR_AUTO,

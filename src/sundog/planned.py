@@ -53,6 +53,12 @@ class Planned:
         return sum(isinstance(node, Join | Aggregate | Window | TopK | Sort) for node in self._nodes)
 
     @property
+    def title(self) -> str:
+        """The shapes and joins of this query, from the top: `topk, aggregate, join`."""
+        names = {Join: "join", Aggregate: "aggregate", Window: "window", TopK: "topk", Sort: "sort"}
+        return ", ".join(dict.fromkeys(names[type(node)] for node in self._nodes if type(node) in names)) or "scan"
+
+    @property
     def shape(self) -> str:
         """What this query has in common with those of the same text but for its constants."""
         return query_shape(self.catalyst.root, {node.table.label for node in self._nodes if isinstance(node, Scan)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -76,8 +77,20 @@ def test_numbers_travel_as_narrow_as_they_are(
 def test_small_batches_of_one_target_make_one_block() -> None:
     batch = pa.record_batch([pa.array(range(100))], names=["n"])
     parts = [(number % 2, batch) for number in range(8)]
-    found = [(target, sum(each.num_rows for each in held)) for target, held in coalesce(iter(parts), 2 * batch.nbytes)]
+    found = sizes(coalesce(iter(parts), 2 * batch.nbytes, MemoryBudget()))
     assert found == [(0, 200), (1, 200), (0, 200), (1, 200)]
+
+
+def test_blocks_are_smaller_where_all_targets_together_would_exceed_a_quarter_of_the_memory() -> None:
+    batch = pa.record_batch([pa.array(range(100))], names=["n"])
+    parts = [(number % 4, batch) for number in range(8)]
+    memory = MemoryBudget(4 * 3 * batch.nbytes)
+    found = sizes(coalesce(iter(parts), 100 * batch.nbytes, memory))
+    assert found == [(0, 100), (1, 100), (2, 100), (3, 100)] * 2
+
+
+def sizes(blocks: Iterator[tuple[int, list[pa.RecordBatch]]]) -> list[tuple[int, int]]:
+    return [(target, sum(each.num_rows for each in held)) for target, held in blocks]
 
 
 @given(

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pyspark
 
-_ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent
+# Drivers and workers import sundog from this checkout, whatever is installed, and faults from these tests.
+PYTHON_PATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 START_SECONDS = 60
 STOP_SECONDS = 20
 _PR_SET_PDEATHSIG = 1
@@ -29,6 +31,7 @@ def standalone_cluster(folder: Path, cores: int = 2, memory: str = "1g", workers
     At the end, also after an error, no process of the cluster is left: not the executors, nor their Python workers.
     """
     started: list[subprocess.Popen[bytes]] = []
+    (folder / "local").mkdir()
     try:
         master = _start(
             folder, "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0",
@@ -37,9 +40,10 @@ def standalone_cluster(folder: Path, cores: int = 2, memory: str = "1g", workers
         started.append(master)
         address = _wait_for(folder / "master.log", r"Starting Spark master at (spark://\S+)", master)
         for number in range(workers):
+            host = f"127.0.0.{number + 1}"  # Spark starts no copy of a slow task on the same one
             started.append(
                 _start(
-                    folder, f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1",
+                    folder, f"worker{number}", "org.apache.spark.deploy.worker.Worker", "--host", host,
                     "--webui-port", "0", "--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"),
                     address,
                 )
@@ -54,9 +58,11 @@ def standalone_cluster(folder: Path, cores: int = 2, memory: str = "1g", workers
 
 def _start(folder: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    environment = dict(os.environ, SPARK_HOME=str(Path(pyspark.__file__).parent), SPARK_LOCAL_IP="127.0.0.1")
-    # Workers on executors import the operator that kills them from these tests.
-    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": str(_ROOT)}
+    environment = dict(
+        os.environ, SPARK_HOME=str(Path(pyspark.__file__).parent), SPARK_LOCAL_IP=command[command.index("--host") + 1]
+    )
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m", "PYTHONPATH": PYTHON_PATH}
+    environment["SPARK_LOCAL_DIRS"] = str(folder / "local")  # so that tests see what is left there
     environment["SPARK_DAEMON_JAVA_OPTS"] = _DAEMON_JAVA
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
@@ -106,22 +112,25 @@ def _kill_rest(folder: Path) -> None:
 
 def processes_in(folder: Path) -> list[int]:
     """Processes, of this user, whose working directory is inside `folder`."""
-    return [pid for pid, place, _ in _processes() if place.startswith(f"{folder}/")]
+    return [pid for pid, place in _processes() if place.startswith(f"{folder}/")]
 
 
-def executor_pids(worker_folder: Path) -> list[int]:
-    """The JVMs of executors whose work directory lies in `worker_folder`."""
-    return [
-        pid
-        for pid, place, command in _processes()
-        if "CoarseGrainedExecutorBackend" in command and place.startswith(str(worker_folder))
-    ]
+def left_behind(folder: Path) -> list[str]:
+    """Files of sundog's in the local folders of executors, an application's being removed when it ends."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while (left := _files_of_sundog(folder)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left
 
 
-def _processes() -> Iterator[tuple[int, str, str]]:
-    """Id, working directory and command line of each process that may be asked."""
+def _files_of_sundog(folder: Path) -> list[str]:
+    found = [*Path(folder, "local").rglob("sundog-*"), *Path(folder, "work").rglob("sundog-*")]
+    return [str(path) for path in found if path.suffix != ".zip"]
+
+
+def _processes() -> Iterator[tuple[int, str]]:
+    """Id and working directory of each process that may be asked."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                command = (entry / "cmdline").read_bytes().decode(errors="replace")
-                yield int(entry.name), os.readlink(entry / "cwd"), command
+                yield int(entry.name), os.readlink(entry / "cwd")

@@ -39,13 +39,17 @@ from sundog.plan.costs import read_costs
 from sundog.plan.learning import Lesson
 from sundog.planned import Planned
 from sundog.query import plan_frame, splice_parts, whole_table
+from sundog.report.explain import analyzed_text
+from sundog.report.spark_ui import UiPlan
 from sundog.run import Run, start_run
 from sundog.runtime.cancel import ActionCancelled, current_watch, watching
 from sundog.runtime.execute import Execution
 from sundog.runtime.frames import collect_arrow
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
+from sundog.runtime.sessions import described_as
 from sundog.shadow_mode.report import Tally
 from sundog.support import Code, Declined, Reason
+from sundog.versions.sql_executions import SqlExecution, plan_node
 
 T = TypeVar("T")
 Shadowed = Literal["by answer", "by query", "not"]  # what shadow mode compares; an answer that is handed out it cannot
@@ -81,6 +85,7 @@ class _Life:
     executions: list[Execution] = field(default_factory=list)
     progress: ProgressSink = NO_PROGRESS
     lesson: Lesson | None = None
+    entry: SqlExecution | None = None  # in Spark's UI
 
 
 def run_action(action: Action[T]) -> T:
@@ -226,6 +231,8 @@ def _collected(frame: DataFrame) -> Any:
 def _start(action: Action[T], life: _Life, planned: Planned) -> Callable[[], T]:
     """Compute what runs on the driver or is the whole result. What is returned hands it over."""
     planned.progress = life.progress = progress_sink(planned.settings.progress_enabled)
+    if planned.settings.ui_enabled:
+        life.entry = SqlExecution.start(action.session, f"sundog: {planned.title}", f"{action.name}, run by sundog")
     if action.on_table is not None and planned.is_whole:
         table = whole_table(planned, life.run, life.executions)
         return _to_caller(action.on_table, table)
@@ -238,8 +245,10 @@ def _to_caller(on_table: Callable[[pa.Table], T], table: pa.Table) -> Callable[[
 
 
 def _to_spark(on_frame: Callable[[DataFrame], T], spliced: DataFrame, planned: Planned) -> Callable[[], T]:
+    title = f"sundog: {planned.title}, with Spark"
+
     def hand_over() -> T:
-        with spark_progress(planned.frame.sparkSession, planned.progress, "with Spark"):
+        with spark_progress(planned.session, planned.progress, "with Spark"), described_as(planned.session, title):
             return on_frame(spliced)
 
     return hand_over
@@ -251,6 +260,7 @@ def _finish(life: _Life, lazy: bool) -> None:
         if not lazy:
             execution.finish()
         _record(life.run, execution)
+    _end_entry(life)
 
 
 def _abandon(life: _Life) -> None:
@@ -261,6 +271,23 @@ def _abandon(life: _Life) -> None:
             _record(life.run, execution)
         except Exception:
             log.warning("sundog could not clean up after a query that failed", exc_info=True)
+    _end_entry(life, error=life.run.fallback_reason or "failed")
+
+
+def _end_entry(life: _Life, error: str = "") -> None:
+    """Show in Spark's UI what ran. That cannot fail the action."""
+    entry, life.entry, run = life.entry, None, life.run
+    if entry is None:
+        return
+    try:
+        entry.leave()
+        seconds = perf_counter() - life.started
+        text = analyzed_text(run.parts, run.reasons, run.metrics, run.placement, seconds)
+        plan = UiPlan(entry.accumulators, plan_node)
+        tree = plan.tree(run.action, run.parts, run.metrics)
+        entry.end(text, tree, plan.values, error)
+    except Exception:
+        log.warning("sundog could not describe a query in Spark's UI", exc_info=True)
 
 
 def _record(run: Run, execution: Execution) -> None:

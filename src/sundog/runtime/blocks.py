@@ -132,7 +132,7 @@ class StageFunction:
     def blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         """The rows of a partition as rows of blocks."""
         parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
-        for target, held in coalesce(parts, self.block_bytes):
+        for target, held in coalesce(parts, self.block_bytes, context.memory):
             block = encode_block(held)
             if self.partitioner is not None:
                 context.metrics.add("exchange_blocks")

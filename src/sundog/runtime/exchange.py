@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.operators.context import TaskContext
+from sundog.operators.context import MemoryBudget, TaskContext
 
 DEFAULT_BLOCK_BYTES = 4 << 20
 STAGE_SOURCES = 1 << 16  # more tasks than a stage has: blocks of two stages are told apart by where they come from
@@ -32,21 +32,35 @@ _WIDE_TYPES = {str(dtype).encode(): dtype for dtype in (*_INTEGERS, pa.float64()
 
 
 def coalesce(
-    parts: Iterator[tuple[int, pa.RecordBatch]], block_bytes: int
+    parts: Iterator[tuple[int, pa.RecordBatch]], block_bytes: int, memory: MemoryBudget
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-    """Collect small batches per target until they make a block."""
+    """Collect small batches per target until they make a block.
+
+    If those of all targets exceed a share of the task's memory, all leave, in smaller blocks: batches of several
+    targets are slices of the same arrays, which are there until the last of them has left.
+    """
     waiting: dict[int, list[pa.RecordBatch]] = {}
     sizes: dict[int, int] = {}
+    limit, total = memory.limit // _WAITING_SHARE, 0
     for target, batch in parts:
         if batch.num_rows == 0:
             continue
         waiting.setdefault(target, []).append(batch)
         sizes[target] = sizes.get(target, 0) + batch.nbytes
+        total += batch.nbytes
         if sizes[target] >= block_bytes:
             yield target, waiting.pop(target)
-            sizes[target] = 0
+            total -= sizes.pop(target)
+        elif total > limit:
+            yield from _drained(waiting)
+            sizes.clear()
+            total = 0
+    yield from _drained(waiting)
+
+
+def _drained(waiting: dict[int, list[pa.RecordBatch]]) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     for target in sorted(waiting):
-        yield target, waiting[target]
+        yield target, waiting.pop(target)
 
 
 class BlockOrder(Enum):

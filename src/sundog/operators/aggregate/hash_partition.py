@@ -24,6 +24,8 @@ from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
+_WAITING_SHARE = 16  # of the task's memory, for groups that are spread together, of which there is a copy then
+
 
 @dataclass(frozen=True)
 class HashPartition(Partitioner):
@@ -57,6 +59,7 @@ class HashPartition(Partitioner):
         targets = min(self.partitions, self.costs.scatter_targets)
         pieces = self.costs.exchange_piece_rows * targets
         enough = max(pieces, min(4 * pieces, self.costs.exchange_batch_rows))
+        enough = min(enough, context.memory.limit // _WAITING_SHARE // max(self.layout.row_bytes, 1))
         waiting: list[Chunk] = []
         for batch in batches:
             context.check_cancelled()

@@ -211,7 +211,7 @@ class TargetBlocks:
     def send(self, target: int, batches: list[pa.RecordBatch], context: TaskContext, emit: Emit) -> None:
         """Put out rows for one target."""
         combined = ((target, batch) for batch in self._partitioner.combine(batches, context))
-        for _, held in coalesce(combined, self._function.block_bytes):
+        for _, held in coalesce(combined, self._function.block_bytes, context.memory):
             block = encode_block(held)
             context.metrics.add("exchange_blocks")
             context.metrics.add("exchange_bytes", block.size)

@@ -1,0 +1,127 @@
+"""An entry of sundog's own in the SQL tab of Spark's UI, in its event log and so in the history server.
+
+    start ──► SparkListenerSQLExecutionStart            executions of Spark's in between are listed below it: they
+    end   ──► ...SQLAdaptiveExecutionUpdate             carry its number as that of their root
+              ...DriverAccumUpdates, ...SQLExecutionEnd
+
+Spark posts these events for its own executions. Their classes take other arguments in each version. So events are
+written as JSON, as the event log has them, and Spark reads them as its history server does, which must understand those
+of older versions: what is missing has a default. A number for the execution comes from Spark's own counter, which is
+private. Where any of that is not there, there is no entry, and the query runs as it would with one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("sundog")
+_UI = "org.apache.spark.sql.execution.ui."
+_ROOT_KEY = "spark.sql.execution.root.id"
+_DESCRIPTION_KEY = "spark.job.description"
+_COUNTER = ("org.apache.spark.sql.execution.SQLExecution$", "nextExecutionId")
+_MAX_METRICS = 1 << 20  # of one plan
+_counters: dict[str, Callable[[], int]] = {}  # by application
+_without_entries: set[str] = set()  # applications to whose UI and event log nothing can be added
+
+
+class SqlExecution:
+    """One entry, from `start` to `end`, on one thread. Jobs of Spark's that this thread starts belong to it."""
+
+    def __init__(self, session: SparkSession, number: int) -> None:
+        self._context = session.sparkContext
+        self._bus = self._context._jsc.sc().listenerBus()
+        self._read = session._jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson
+        self._number = number
+        self._metrics = 0
+        self._root_before: str | None = None
+
+    @classmethod
+    def start(cls, session: SparkSession, description: str, details: str) -> SqlExecution | None:
+        """None if nothing shows or logs SQL executions, or if Spark does not take one of ours.
+
+        The user's own description of jobs, if there is one, is that of the entry.
+        """
+        context = session.sparkContext
+        application = str(context.applicationId)
+        if application in _without_entries or not _is_shown(context):
+            return None
+        try:
+            entry = cls(session, _next_number(context))
+            entry._post(
+                "SparkListenerSQLExecutionStart",
+                rootExecutionId=entry._number,
+                description=context.getLocalProperty(_DESCRIPTION_KEY) or description,
+                details=details,
+                physicalPlanDescription="The plan is here when the action is over.",
+                sparkPlanInfo=plan_node("sundog", description),
+                time=_now(),
+                modifiedConfigs={},
+                jobTags=[],
+            )
+        except Exception:  # whatever Py4J raises: it is not worth a query
+            log.info("sundog's queries have no entries in the SQL tab of Spark's UI", exc_info=True)
+            _without_entries.add(application)
+            return None
+        entry._root_before = context.getLocalProperty(_ROOT_KEY)
+        context.setLocalProperty(_ROOT_KEY, str(entry._number))
+        return entry
+
+    def accumulators(self, count: int) -> Iterable[int]:
+        """Numbers for metrics of the plan, unlike any of Spark's, which are not negative."""
+        first = self._number * _MAX_METRICS + self._metrics
+        self._metrics += count
+        return range(-1 - first, -1 - first - count, -1)
+
+    def leave(self) -> None:
+        """Jobs that follow on this thread no longer belong to the entry."""
+        self._context.setLocalProperty(_ROOT_KEY, self._root_before)
+
+    def end(self, text: str, plan: dict[str, Any], values: Iterable[tuple[int, int]], error: str = "") -> None:
+        """With what ran: as text, as nodes of `plan_node`, and the values of its metrics."""
+        self._post("SparkListenerSQLAdaptiveExecutionUpdate", physicalPlanDescription=text, sparkPlanInfo=plan)
+        self._post("SparkListenerDriverAccumUpdates", accumUpdates=[list(value) for value in values])
+        self._post("SparkListenerSQLExecutionEnd", time=_now(), errorMessage=error)
+
+    def _post(self, event: str, **fields: Any) -> None:
+        text = json.dumps({"Event": _UI + event, "executionId": self._number, **fields})
+        self._bus.post(self._read(text))
+
+
+def plan_node(
+    name: str, text: str, children: Iterable[dict[str, Any]] = (), metrics: Iterable[tuple[str, int, str]] = ()
+) -> dict[str, Any]:
+    """A node of a plan in the UI. `metrics`: name, accumulator, and kind: sum, size (bytes) or timing
+    (milliseconds)."""
+    infos = [{"name": name, "accumulatorId": number, "metricType": kind} for name, number, kind in metrics]
+    return {"nodeName": name, "simpleString": text, "children": list(children), "metadata": {}, "metrics": infos}
+
+
+def _is_shown(context: Any) -> bool:
+    conf = context.getConf()
+    is_on = [conf.get("spark.ui.enabled", "true"), conf.get("spark.eventLog.enabled", "false")]
+    return "true" in is_on or bool(conf.get("spark.extraListeners", ""))
+
+
+def _next_number(context: Any) -> int:
+    """The next one of all SQL executions of this JVM."""
+    application = str(context.applicationId)
+    if application not in _counters:
+        jvm, new_array = context._jvm, context._gateway.new_array
+        name, method_name = _COUNTER
+        of_object = jvm.java.lang.Class.forName(name)
+        method = of_object.getDeclaredMethod(method_name, new_array(jvm.java.lang.Class, 0))
+        method.setAccessible(True)
+        counter, nothing = of_object.getField("MODULE$").get(None), new_array(jvm.java.lang.Object, 0)
+        _counters[application] = lambda: int(method.invoke(counter, nothing))
+    return _counters[application]()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

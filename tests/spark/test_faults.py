@@ -1,0 +1,155 @@
+"""What becomes of a query on a standalone cluster when something fails: Spark's answer, and nothing left behind.
+
+Each case proves that its fault happened: the task that met it left a mark, and Spark's event log tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sundog.environment.java import ensure_java
+from tests.spark.cluster import left_behind, processes_in, standalone_cluster
+from tests.spark.cluster_cases import MANY_SLOTS, SHAPES, answers, case, check, write_tables
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+EXECUTORS, CORES = 2, 2
+# A copy is made of a task that has run for longer than most others, and for some seconds.
+CONFS = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.efficiency.enabled": "false",  # it would wait for twice as long, in case the task is at work
+    "spark.speculation.minTaskRuntime": "3s",
+    "spark.python.task.killTimeout": "500ms",
+    "spark.stage.maxConsecutiveAttempts": "8",
+    "spark.task.maxFailures": "4",
+}
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "1s",
+    "spark.dynamicAllocation.maxExecutors": str(EXECUTORS),
+}
+FEW_PARTITIONS = {**MANY_SLOTS, "max_exchange_partitions": 1}
+# What Spark's event log says of each kind of fault.
+SEEN = {
+    "worker": "ExceptionFailure",
+    "executor": "ExecutorRemoved",
+    "fails": "ExceptionFailure",
+    "slow": "Speculative",
+    "blocks": "FetchFailed",
+    "disk": "ExceptionFailure",
+    "disk full": "ExceptionFailure",
+    "taken away": "ExecutorRemoved",
+}
+# Of each shape, the stages on executors. `make test-matrix` has a fault in each of them.
+STAGES = {
+    "aggregate": ["Scan", "Merge groups"],
+    "topk": ["TopK round 1", "TopK round 2", "Materialize"],
+    "distinct": ["Scan", "Merge groups"],
+    "window": ["Sample", "Scan", "Window"],
+    "running": ["Sample", "Scan", "Window", "Summarize", "Window"],
+    "partitioned": ["Scan", "Window"],
+    "join": ["Build side", "Scan", "Merge groups"],
+    "large join": ["Scan", "Scan", "Join", "Merge groups"],
+}
+# Query, fault, stage, process.
+CASES = [
+    ("aggregate", "worker", "Merge groups", "slot"),
+    ("window", "worker", "Window", "executor"),
+    ("topk", "fails", "TopK round 1", "slot"),
+    ("partitioned", "slow", "Scan", "slot"),
+    ("large join", "blocks", "Join", "slot"),
+    ("spilling aggregate", "worker", "Merge groups", "slot"),
+    ("spilling aggregate", "disk", "Merge groups", "slot"),
+    ("spilling join", "disk full", "Join", "slot"),
+    ("large join", "executor", "Join", "executor"),
+]
+
+
+def fault(query: str, kind: str, at: str, process: str) -> dict[str, Any]:
+    spills = query.startswith("spilling")
+    memory = {"task_memoryBytes": "1m"} if spills else {}
+    costs = FEW_PARTITIONS if spills else MANY_SLOTS
+    return case(f"{query}, {kind}", query, kind, at, costs=costs, executor_process=process, **memory)
+
+
+def check_fault(answer: dict[str, Any], kind: str, process: str) -> None:
+    """The fault happened, and the answer is Spark's."""
+    assert answer["seen"].get(SEEN[kind], 0) > 0, answer
+    if kind != "taken away":
+        assert answer["marked"], "no task has met the fault"
+    assert bool(answer["shared"]) == (process == "executor"), answer["shared"]
+    if kind == "fails":
+        assert answer["marked"] == ["attempt0", "attempt1"]
+    if kind != "disk full":
+        check(answer)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    ensure_java()
+    folder = tmp_path_factory.mktemp("faults")
+    write_tables(folder)
+    with standalone_cluster(folder, CORES, workers=EXECUTORS) as master:
+        yield master, folder
+        assert left_behind(folder) == [], "temporary files of applications that have ended"
+    assert processes_in(folder) == [], "something of the cluster is left"
+
+
+@pytest.fixture(scope="module")
+def answered(cluster: tuple[str, Path]) -> dict[str, dict[str, Any]]:
+    return answers(*cluster, [fault(*each) for each in CASES], CONFS)
+
+
+@pytest.mark.parametrize(("query", "kind", "at", "process"), CASES)
+def test_a_fault_changes_no_answer(
+    answered: dict[str, dict[str, Any]], query: str, kind: str, at: str, process: str
+) -> None:
+    answer = answered[f"{query}, {kind}"]
+    check_fault(answer, kind, process)
+    if query.startswith("spilling") and kind != "disk full":
+        assert answer["metrics"]["spill_count"] > 0
+
+
+def test_a_query_that_no_disk_has_space_for_is_left_to_spark(answered: dict[str, dict[str, Any]]) -> None:
+    answer = answered["spilling join, disk full"]
+    assert answer["equal"]
+    assert not answer["accelerated"]
+    (reason,) = answer["reasons"]
+    assert reason.startswith("EXECUTION")
+    assert "File too large" in reason
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("query", ["running", "aggregate"])
+def test_executors_that_dynamic_allocation_takes_away_change_no_answer(cluster: tuple[str, Path], query: str) -> None:
+    """Before the last stage, when rows are held on them that it reads."""
+    given = case(query, query, "taken away", STAGES[query][-1], costs=MANY_SLOTS)
+    answer = answers(*cluster, [given], {**CONFS, **DYNAMIC})[query]
+    check_fault(answer, "taken away", "slot")
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("process", ["slot", "executor"])
+@pytest.mark.parametrize("kind", ["worker", "executor", "fails"])
+def test_a_fault_in_each_stage_of_each_shape_changes_no_answer(
+    cluster: tuple[str, Path], kind: str, process: str
+) -> None:
+    found = answers(*cluster, [fault(query, kind, "each", process) for query in SHAPES], CONFS, seconds=1200)
+    for answer in found.values():
+        assert answer["seen"].get(SEEN[kind], 0) > 0, answer
+        assert answer["marked"], answer
+        check(answer)
+    stages = {query: [name for name in found if name.startswith(f"{query}, ")] for query in SHAPES}
+    assert {
+        query: [name.partition(": ")[2].rpartition(" ")[0] for name in names] for query, names in stages.items()
+    } == STAGES
