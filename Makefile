@@ -16,6 +16,8 @@ PIP := $(BIN)/python $(INSTALL) --constraint constraints/$(SPARK).txt
 # The JVM's quick compiler alone: sessions of minutes over small tables then take a third less of the processor.
 QUICK_JVM := SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 TWO_PROCESSES := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Tests start many Python processes. Where this variable is set, each of them compiles every module of sundog anew.
+unexport PYTHONDONTWRITEBYTECODE
 UNIT := not spark and not slow and not long and not matrix and not browser
 
 .DEFAULT_GOAL := help

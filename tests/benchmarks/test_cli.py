@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,22 @@ def test_bench_makes_its_data_measures_and_writes_both_files(tmp_path: Path) -> 
     assert [one["verdict"] for one in json.loads(compared.stdout)] == ["same", "same"]
 
 
+def test_an_engine_may_run_in_several_interpreters(tmp_path: Path) -> None:
+    run = sundog(
+        "bench", "clickbench/q00", "--engines", "decode,decode@other", "--python", f"other={sys.executable}",
+        "--rows", "1k", "--repeat", 1, "--warmup", 0, "--data", tmp_path, "--json", tmp_path / "a.json",
+    )  # fmt: skip
+    assert run.exit_code == 0, run.output
+    found = Results.read(tmp_path / "a.json")
+    assert [(m.engine, m.status.value) for m in found.measurements] == [("decode", "ok"), ("decode@other", "ok")]
+
+
+def test_the_main_cases_have_one_name() -> None:
+    listed = json.loads(sundog("bench", "--list", "main", "--json", "-").stdout)["cases"]
+    assert len(listed) == 26
+    assert {case["name"].split("/")[0] for case in listed} == {"topk", "window", "aggregate"}
+
+
 def test_list_shows_cases_and_engines() -> None:
     listed = json.loads(sundog("bench", "--list", "topk/q*", "--json", "-").stdout)
     assert [case["name"] for case in listed["cases"]] == ["topk/q1", "topk/q2", "topk/q3", "topk/q4"]
@@ -80,6 +97,7 @@ def test_a_failing_engine_gives_an_exit_code(tmp_path: Path) -> None:
     [
         ("bench",),
         ("bench", "topk/q1", "--table", "lineitem"),
+        ("bench", "topk/q1", "--engines", "spark@3.5", "--python", "3.6=python"),
         ("bench", "topk/q1", "--table", "lineitem=/nowhere"),
         ("data", "hits", "x", "--engine", "flink"),
         ("data", "hits", "x", "--scale", "1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isclose
 
+from sundog.benchmarks.compare import kept_rows, kept_speed_ups
 from sundog.benchmarks.results import Measurement, Results, Status
 from sundog.benchmarks.summary import SuiteSummary, summarize, summary_rows
 
@@ -14,8 +15,12 @@ def measured(case: str, engine: str, seconds: float | None, taken: str | None = 
     return Measurement(case, engine, status, seconds=[] if seconds is None else [seconds], facts=facts, **more)  # type: ignore[arg-type]
 
 
+def results(*measurements: Measurement) -> Results:
+    return Results("", "", {}, {}, {}, {}, {}, False, list(measurements))
+
+
 def summaries(*measurements: Measurement) -> list[SuiteSummary]:
-    return summarize(Results("", "", {}, {}, {}, {}, {}, False, list(measurements)))
+    return summarize(results(*measurements))
 
 
 def test_a_suite_is_counted_and_compared_with_spark() -> None:
@@ -60,3 +65,26 @@ def test_without_spark_nothing_is_compared() -> None:
 def test_a_probe_that_measured_less_than_nothing_is_no_ratio() -> None:
     (one,) = summaries(measured("overhead/x", "spark", 1.0), measured("overhead/x", "sundog", -0.001, "spark"))
     assert one.compared == 0
+
+
+def test_an_engine_in_another_interpreter_is_compared_with_spark_there() -> None:
+    found = results(
+        measured("topk/q1", "spark", 8.0),
+        measured("topk/q1", "sundog", 1.0, "whole"),
+        measured("topk/q1", "spark@3.5", 12.0),
+        measured("topk/q1", "sundog@3.5", 2.0, "whole"),
+        measured("topk/q2", "spark", 4.0),
+        measured("topk/q2", "sundog", 2.0, "whole"),
+        measured("topk/q2", "spark@3.5", 4.0),
+        measured("topk/q2", "sundog@3.5", 2.0, "whole"),
+        measured("topk/q3", "spark", 4.0),
+        measured("topk/q3", "sundog@3.5", 2.0, "whole"),
+    )
+    assert [(one.engine, one.worst) for one in summarize(found)] == [("sundog", 2.0), ("sundog@3.5", 2.0)]
+    kept = kept_speed_ups(found)
+    assert [(one.case, one.engine, one.here, one.there, one.share) for one in kept] == [
+        ("topk/q1", "sundog@3.5", 8.0, 6.0, 0.75),
+        ("topk/q2", "sundog@3.5", 2.0, 2.0, 1.0),
+    ]
+    assert kept_rows(kept)[-1]["case"] == "1 of 2 keep 90%"
+    assert kept_speed_ups(results(measured("topk/q1", "spark", 8.0), measured("topk/q1", "sundog", 1.0))) == []

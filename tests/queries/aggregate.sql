@@ -37,6 +37,7 @@ SELECT grp, bit_and(num) a, bit_or(num) o, bit_xor(num) x FROM events GROUP BY g
 -- expect: accelerated
 SELECT grp, max_by(id, seq) m, min_by(id, seq) n FROM events GROUP BY grp;
 -- expect: accelerated
+-- 3.5: fallback UNKNOWN_EXPRESSION
 SELECT grp + 1 g, upper(s) u, count(*) c FROM events GROUP BY grp + 1, upper(s);
 -- expect: accelerated
 SELECT grp, sum(num) + count(*) x, sum(num) / count(*) y FROM events GROUP BY grp;
@@ -70,6 +71,7 @@ SELECT grp, sum(num + 0), sum(num + 1), sum(num + 2), sum(num + 3), sum(num + 4)
 -- ordered: yes
 SELECT s, flag, count(*) c FROM events GROUP BY s, flag ORDER BY s NULLS LAST, flag DESC;
 -- expect: accelerated
+-- 3.5: fallback UNKNOWN_EXPRESSION
 -- ordered: yes
 SELECT upper(s) u, sum(num) n FROM events GROUP BY upper(s) HAVING count(*) > 1 ORDER BY n DESC, u;
 -- expect: accelerated

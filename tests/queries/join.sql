@@ -75,6 +75,7 @@ SELECT grp, count(*) c FROM events WHERE num > 100 OR id IN (SELECT seq FROM eve
 -- expect: accelerated
 SELECT a.small, count(*) c FROM events a JOIN events b ON a.d = b.d AND a.f <=> b.f GROUP BY a.small;
 -- expect: accelerated
+-- 3.5: fallback UNKNOWN_EXPRESSION
 SELECT a.grp, count(*) c FROM events a JOIN events b ON a.num + 1 = b.num AND upper(a.s) = b.s GROUP BY a.grp;
 -- expect: accelerated
 SELECT c.s, count(*) n FROM events a JOIN events b ON a.id = b.seq JOIN events c ON b.id = c.seq WHERE c.small = 5 GROUP BY c.s;

@@ -29,6 +29,7 @@ SELECT id, day FROM events WHERE day IS NOT NULL AND flag ORDER BY day, id LIMIT
 -- ordered: yes
 SELECT id, ntz FROM events ORDER BY ntz DESC, id LIMIT 5;
 -- expect: accelerated
+-- 3.5: fallback UNKNOWN_EXPRESSION
 -- ordered: yes
 SELECT id, upper(s) u, d * 2 x FROM events ORDER BY d * 2 DESC, id LIMIT 9;
 -- expect: accelerated

@@ -5,6 +5,7 @@ SELECT count(*) c FROM (SELECT id FROM events UNION ALL SELECT id FROM nothing U
 -- expect: accelerated
 SELECT count(*) c FROM (SELECT num + 1 AS n FROM events WHERE num * 2 > 3 UNION ALL SELECT small FROM parted);
 -- expect: accelerated
+-- 3.5: fallback UNKNOWN_EXPRESSION
 SELECT s, max(n) m, count(DISTINCT n) d FROM (SELECT s, num + 1 AS n FROM events UNION ALL SELECT upper(s), small FROM parted) GROUP BY s;
 -- expect: accelerated
 SELECT grp, num FROM events UNION SELECT grp, small FROM parted;

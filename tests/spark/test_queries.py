@@ -4,6 +4,7 @@ A file holds queries separated by `;`, each with a header that says what must ha
 
     -- expect: accelerated            sundog takes the query or a part of it
     -- expect: fallback CODE          it does not, and this reason code is among those given
+    -- 3.5: fallback CODE             so on this Spark instead: here, `upper` is computed from 4.0 on
     -- ordered: yes                   compare row by row in order (default: as multisets)
     -- tolerance: 1e-12               relative, for sums of floats, whose order Spark does not fix either
 
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 import sundog
+from sundog.versions import spark_version
 from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
@@ -53,13 +55,14 @@ class Query:
 def load(path: Path) -> list[Query]:
     queries = []
     for number, text in enumerate(part for part in path.read_text().split(";") if part.strip()):
-        headers = dict(re.findall(r"--\s*(\w+):\s*(.+)", text))
+        headers = dict(re.findall(r"--\s*([\w.]+):\s*(.+)", text))
         if "expect" not in headers:
             raise ValueError(f"{path.name} query {number} does not say what to expect")
         sql = re.sub(r"--.*", "", text).strip()
         ordered = headers.get("ordered", "no").strip() == "yes"
         tolerance = float(headers.get("tolerance", "0"))
-        queries.append(Query(f"{path.stem}-{number}", sql, headers["expect"].strip(), ordered, tolerance))
+        expect = headers.get(spark_version().name, headers["expect"]).strip()
+        queries.append(Query(f"{path.stem}-{number}", sql, expect, ordered, tolerance))
     return queries
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from sundog.benchmarks.cases.catalog import CASES, select
 from sundog.benchmarks.cases.model import Case, DataRef
-from sundog.benchmarks.compare import Comparison, compare, range_text
+from sundog.benchmarks.compare import Comparison, compare, kept_rows, kept_speed_ups, range_text
 from sundog.benchmarks.data.catalog import find_data_set
 from sundog.benchmarks.data.command import (
     ArgumentError,
@@ -29,7 +29,7 @@ from sundog.benchmarks.data.command import (
     rows_text,
 )
 from sundog.benchmarks.data.tpc import TpcSet
-from sundog.benchmarks.engines.catalog import ENGINES, find_engine
+from sundog.benchmarks.engines.catalog import ENGINES, find_engine, label_of
 from sundog.benchmarks.report import markdown, time_text
 from sundog.benchmarks.results import Results, Status
 from sundog.benchmarks.runner import Settings, Update, run_benchmark
@@ -53,8 +53,10 @@ def register(app: typer.Typer) -> None:
 
 
 def bench_command(
-    patterns: Annotated[list[str] | None, typer.Argument(help="Names or globs of cases, e.g. 'topk/*'.")] = None,
-    engines: Annotated[str, typer.Option(help="Comma-separated; --list shows them.")] = DEFAULT_ENGINES,
+    patterns: Annotated[list[str] | None, typer.Argument(help="Names or globs of cases, e.g. 'topk/*'; main.")] = None,
+    engines: Annotated[
+        str, typer.Option(help="Comma-separated; --list shows them. ENGINE@LABEL: see --python.")
+    ] = DEFAULT_ENGINES,
     rows: Annotated[str | None, typer.Option(help="Rows of every table; each data set has its own default.")] = None,
     scale: Annotated[float, typer.Option(help="Scale of the tables of tpch and tpcds.")] = 1,
     repeat: Annotated[int, typer.Option(min=1, help="Measured runs of a case.")] = 3,
@@ -64,7 +66,7 @@ def bench_command(
         Path, typer.Option(envvar=DATA_FOLDER_VARIABLE, help="Folder for data sets; missing ones are made.")
     ] = Path("bench-data"),
     table: Annotated[list[str] | None, typer.Option(help="NAME=PATH: use this folder for a data set.")] = None,
-    python: Annotated[list[str] | None, typer.Option(help="ENGINE=PATH: another interpreter for an engine.")] = None,
+    python: Annotated[list[str] | None, typer.Option(help="ENGINE=PATH or LABEL=PATH: another interpreter.")] = None,
     enough: Annotated[float, typer.Option(help="No further run of a case after so many seconds.")] = 60,
     timeout: Annotated[float, typer.Option(help="Give a case up after so many seconds.")] = 600,
     isolate: Annotated[bool, typer.Option(help="A new process for each case.")] = False,
@@ -102,14 +104,17 @@ def bench_command(
             _show_comparison(comparisons)
         return
     if summary_file is not None:
-        summaries = summarize(Results.read(summary_file))
+        measured = Results.read(summary_file)
+        summaries = summarize(measured)
         _write_json(json_file, [one.as_json() for one in summaries])
         if json_file != _STANDARD_OUTPUT:
             print_table("suites against plain Spark", summary_rows(summaries))
+            _show_kept(measured)
         return
     if not patterns:
         raise ArgumentError("Name at least one case, e.g. `sundog bench 'topk/*'`. `sundog bench --list` shows them.")
-    names = [find_engine(name.strip()).name for name in engines.split(",") if name.strip()]
+    pythons = _pairs(python, "--python")
+    names = _engine_names(engines, pythons)
     cases = select(patterns, large=large)
     if check or sweep_costs is not None:
         made = _folders(cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), scale, 2)
@@ -126,7 +131,7 @@ def bench_command(
         timeout_seconds=timeout,
         isolate=isolate,
         in_turns=in_turns,
-        pythons=_pairs(python, "--python"),
+        pythons=pythons,
     )
     folders = _folders(
         cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), scale, settings.cores
@@ -216,6 +221,16 @@ def _termination_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _engine_names(text: str, pythons: dict[str, str]) -> list[str]:
+    """The engines of `--engines`, each once. A label must be one that `--python` names."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        find_engine(name)
+        if label_of(name) and label_of(name) not in pythons:
+            raise ArgumentError(f"{name} needs --python {label_of(name)}=PATH, the interpreter to run it in.")
+    return names
+
+
 def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     pairs = {}
     for text in texts or []:
@@ -301,6 +316,12 @@ def _show_results(results: Results) -> None:
     compared = summary_rows(one for one in summarize(results) if one.compared)
     if compared:
         print_table("suites against plain Spark", compared)
+    _show_kept(results)
+
+
+def _show_kept(results: Results) -> None:
+    if kept := kept_speed_ups(results):
+        print_table("speed-up in other interpreters", kept_rows(kept))
 
 
 def _show_problems(results: Results) -> None:

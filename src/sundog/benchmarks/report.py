@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from sundog.benchmarks.compare import kept_rows, kept_speed_ups
+from sundog.benchmarks.engines.catalog import plain_spark_beside
 from sundog.benchmarks.results import Measurement, Results, Status
 from sundog.benchmarks.summary import summarize, summary_rows
 
@@ -29,6 +31,7 @@ def markdown(results: Results) -> str:
         _grid(results, _time_cell, "Seconds (median of the measured runs)"),
         _ratios(results),
         _suites(results),
+        _kept(results),
         _floors(results),
         _grid(results, _first_cell, "First run in a new process (seconds)"),
         _grid(results, _cpu_cell, "Processor seconds (median, all processes)"),
@@ -107,7 +110,7 @@ def _memory_cell(measurement: Measurement, results: Results) -> str:
 
 def _ratios(results: Results) -> str:
     """How many times faster than plain Spark each engine is, where plain Spark was measured."""
-    return _against(results, "spark", "Times faster than plain Spark", lambda base, time: base / time)
+    return _against(results, plain_spark_beside, "Times faster than plain Spark", lambda base, time: base / time)
 
 
 def _suites(results: Results) -> str:
@@ -119,18 +122,28 @@ def _suites(results: Results) -> str:
 
 def _floors(results: Results) -> str:
     """How many times as long as pyarrow takes only to decode the columns, where that was measured."""
-    return _against(results, "decode", "Times as long as only decoding the columns", lambda base, time: time / base)
+    title = "Times as long as only decoding the columns"
+    return _against(results, lambda engine: "decode", title, lambda base, time: time / base)
 
 
-def _against(results: Results, base: str, title: str, ratio: Callable[[float, float], float]) -> str:
-    others = [engine for engine in results.engines if engine != base]
+def _against(
+    results: Results, base_of: Callable[[str], str], title: str, ratio: Callable[[float, float], float]
+) -> str:
+    others = [engine for engine in results.engines if engine != base_of(engine)]
     rows = []
     for case in results.cases:
-        reference = results.of(case, base)
-        if reference is not None and reference.median:
-            times = [m.median if (m := results.of(case, engine)) else None for engine in others]
-            rows.append([case, *("" if not time else f"{ratio(reference.median, time):.1f}" for time in times)])
+        pairs = [(results.of(case, base_of(engine)), results.of(case, engine)) for engine in others]
+        if any(base is not None and base.median for base, _ in pairs):
+            cells = (f"{ratio(b.median, m.median):.1f}" if b and m and b.median and m.median else "" for b, m in pairs)
+            rows.append([case, *cells])
     return f"### {title}\n\n{_table(['case', *others], rows)}" if rows and others else ""
+
+
+def _kept(results: Results) -> str:
+    """How much of its speed-up an engine keeps in other interpreters, where it was measured in several."""
+    rows = kept_rows(kept_speed_ups(results))
+    title = "### Speed-up in other interpreters"
+    return f"{title}\n\n{_table(list(rows[0]), [list(row.values()) for row in rows])}" if rows else ""
 
 
 def _sundog_facts(results: Results) -> str:

@@ -30,7 +30,7 @@ import sundog
 from sundog.benchmarks.agree import difference
 from sundog.benchmarks.cases.model import Case, DataRef
 from sundog.benchmarks.data.catalog import find_data_set
-from sundog.benchmarks.engines.catalog import find_engine
+from sundog.benchmarks.engines.catalog import find_engine, label_of, plain_spark_beside
 from sundog.benchmarks.job import NEXT_CASE, CaseJob, Job, Message
 from sundog.benchmarks.processes import PeakMemory, process_tree
 from sundog.benchmarks.results import Measurement, Results, Status
@@ -59,7 +59,11 @@ class Settings:
     settle_seconds: float = 2
     """In turns: idle before each engine's turn, for a JVM goes on compiling and collecting after its own."""
     pythons: Mapping[str, str] = field(default_factory=dict)
-    """Another interpreter for an engine whose packages do not go with ours."""
+    """Other interpreters, by engine (one whose packages do not go with ours) or by the label after its `@`."""
+
+    def python(self, engine: str) -> str | None:
+        """The other interpreter for an engine; None if it runs in ours."""
+        return self.pythons.get(label_of(engine) or engine)
 
 
 @dataclass(frozen=True)
@@ -284,10 +288,11 @@ class _EngineSession:
             tables = find_data_set(case.data.name).folders(self._folders[case.data])
             answer = self._answers[case.name, self.engine]
             jobs.append(CaseJob(case.name, {name: str(folder) for name, folder in tables.items()}, str(answer)))
-        return Job(self.engine, settings.cores, settings.warmup, settings.repeat, settings.enough_seconds, jobs)
+        name = find_engine(self.engine).name
+        return Job(name, settings.cores, settings.warmup, settings.repeat, settings.enough_seconds, jobs)
 
     def _command(self) -> list[str]:
-        python = self._settings.pythons.get(self.engine, sys.executable)
+        python = self._settings.python(self.engine) or sys.executable
         return [python, "-m", "sundog.benchmarks.worker", str(os.getpid())]
 
     def _environment(self) -> dict[str, str]:
@@ -300,7 +305,7 @@ class _EngineSession:
             "OMP_NUM_THREADS",
         )
         environment = {**os.environ, **dict.fromkeys(limits, cores)}
-        if self.engine in self._settings.pythons:
+        if self._settings.python(self.engine) is not None:
             environment["PYTHONPATH"] = str(self._only_sundog())
         return environment
 
@@ -364,21 +369,23 @@ def _tail(path: Path) -> str:
 def _with_agreement(
     measurements: list[Measurement], cases: list[Case], answers: Mapping[tuple[str, str], Path]
 ) -> list[Measurement]:
-    """Each answer against plain Spark's, or the first there is where plain Spark was not asked or gave none."""
+    """Each answer against plain Spark's in the same interpreter, or the first there is where there is none of it."""
     checked: dict[tuple[str, str], Measurement] = {}
     for case in cases:
-        answered = [
-            m
+        answered = {
+            m.engine: m
             for m in measurements
             if m.case == case.name and m.status is Status.OK and answers[m.case, m.engine].exists()
-        ]
-        answered.sort(key=lambda m: m.engine != "spark")
-        for measurement in answered[1:]:
-            expected, actual = (_read_answer(answers[m.case, m.engine]) for m in (answered[0], measurement))
-            is_spark = find_engine(measurement.engine).family in _SPARK_FAMILIES
+        }
+        for engine, measurement in answered.items():
+            oracle = next(name for name in (plain_spark_beside(engine), "spark", *answered) if name in answered)
+            if engine == oracle:
+                continue
+            expected, actual = (_read_answer(answers[case.name, name]) for name in (oracle, engine))
+            is_spark = find_engine(engine).family in _SPARK_FAMILIES
             wrong = difference(expected, actual, case.check, exact_decimals=is_spark)
-            note = measurement.note if wrong is None else f"differs from {answered[0].engine}: {wrong}"
-            checked[case.name, measurement.engine] = replace(measurement, agrees=wrong is None, note=note)
+            note = measurement.note if wrong is None else f"differs from {oracle}: {wrong}"
+            checked[case.name, engine] = replace(measurement, agrees=wrong is None, note=note)
     return [checked.get((m.case, m.engine), m) for m in measurements]
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import exp, log
 
+from sundog.benchmarks.engines.catalog import plain_spark_beside
 from sundog.benchmarks.results import Measurement, Results, Status, Taken
 
-BASE = "spark"
 NOTICEABLE = 1.1
 """Times faster or slower that count as such; all between is the same."""
 
@@ -42,7 +42,7 @@ class SuiteSummary:
 def summarize(results: Results) -> list[SuiteSummary]:
     """Every engine but plain Spark on every suite, in the order of the results."""
     suites = dict.fromkeys(case.split("/")[0] for case in results.cases)
-    engines = [engine for engine in results.engines if engine != BASE]
+    engines = [engine for engine in results.engines if engine != plain_spark_beside(engine)]
     return [
         _summary(suite, engine, found, results)
         for suite in suites
@@ -75,9 +75,16 @@ def _summary(suite: str, engine: str, found: list[Measurement], results: Results
 def _ratios(found: list[Measurement], results: Results) -> Iterator[tuple[str, float]]:
     """Times faster than plain Spark, by case. A probe's time may be zero or less, and is no ratio."""
     for measurement in found:
-        base = results.of(measurement.case, BASE)
-        if base is not None and base.median and measurement.median and min(base.median, measurement.median) > 0:
-            yield measurement.case, base.median / measurement.median
+        ratio = speed_up(results, measurement.case, measurement.engine)
+        if ratio is not None:
+            yield measurement.case, ratio
+
+
+def speed_up(results: Results, case: str, engine: str) -> float | None:
+    """Times faster than plain Spark in the same interpreter; None if one of them has no time above zero."""
+    base, measured = results.of(case, plain_spark_beside(engine)), results.of(case, engine)
+    times = [m.median for m in (base, measured) if m is not None and m.median is not None and m.median > 0]
+    return times[0] / times[1] if len(times) == 2 else None
 
 
 def summary_rows(summaries: Iterable[SuiteSummary]) -> list[dict[str, str]]:

@@ -22,12 +22,25 @@ CASES: tuple[Case, ...] = (
 )
 
 
+GROUPS: dict[str, tuple[str, ...]] = {
+    "main": (
+        *("topk/q[1-4]", "topk/single-q[1-4]", "topk/where", "topk/unsorted", "topk/unsorted-wide", "topk/two-keys"),
+        *("topk/offset", "topk/limit-where", "topk/hits-narrow", "topk/hits-wide"),
+        *("window/hits-range-10s", "window/hits-range-600s", "window/hits-range-600s-min", "window/h2o-q8"),
+        *("aggregate/hits-users", "aggregate/hits-pairs", "aggregate/hits-unique", "aggregate/hits-hot-key"),
+        *("aggregate/hits-few", "aggregate/h2o-q10"),
+    )
+}
+"""Names for several patterns. `main` are the 26 cases by which versions of Spark are compared: all of top-k but a
+growing table, sums and minima over short and long frames, and from nine thousand groups to one per row."""
+
+
 class UnknownCaseError(SundogError, ValueError):
     """A pattern names no case. `sundog bench --list` shows what there is."""
 
     @classmethod
     def of(cls, pattern: str) -> UnknownCaseError:
-        near = get_close_matches(pattern, [name for case in CASES for name in case.names], n=1)
+        near = get_close_matches(pattern, [*GROUPS, *(name for case in CASES for name in case.names)], n=1)
         hint = f"Did you mean {near[0]}?" if near else "`sundog bench --list` shows them."
         return cls(f"No benchmark case matches {pattern!r}. {hint}")
 
@@ -37,11 +50,11 @@ class UnknownCaseError(SundogError, ValueError):
 
 
 def select(patterns: Iterable[str], *, large: bool = False) -> list[Case]:
-    """The cases that any pattern names, in the order of the catalogue, each once.
+    """The cases that any pattern or group names, in the order of the catalogue, each once.
 
     A case found by an alias carries the alias as its name. Large cases need `large` or their full name.
     """
-    wanted = list(patterns)
+    wanted = [each for pattern in patterns for each in GROUPS.get(pattern, (pattern,))]
     chosen = [
         _named(case, name)
         for case in CASES

@@ -10,6 +10,10 @@ from importlib import import_module
 from sundog.benchmarks.engines.model import Engine
 from sundog.errors import SundogError
 
+PLAIN_SPARK = "spark"
+LABEL_MARK = "@"
+"""`sundog@3.5` is sundog in the interpreter that `--python 3.5=PATH` names."""
+
 
 class UnknownEngineError(SundogError, ValueError):
     """An engine's name is not in the list. `sundog bench --list` shows it."""
@@ -92,6 +96,18 @@ ENGINES: dict[str, EngineSpec] = _declare(
 
 
 def find_engine(name: str) -> EngineSpec:
-    if name not in ENGINES:
-        raise UnknownEngineError.of(name)
-    return ENGINES[name]
+    """The engine of this name, with or without a label of its interpreter: `sundog@3.5` is sundog."""
+    engine = name.partition(LABEL_MARK)[0]
+    if engine not in ENGINES:
+        raise UnknownEngineError.of(engine)
+    return ENGINES[engine]
+
+
+def label_of(name: str) -> str:
+    """Which interpreter an engine was asked for in: `3.5` of `sundog@3.5`; empty for one without a label."""
+    return name.partition(LABEL_MARK)[2]
+
+
+def plain_spark_beside(name: str) -> str:
+    """The engine that this one is compared with: plain Spark in the same interpreter."""
+    return "".join((PLAIN_SPARK, *name.partition(LABEL_MARK)[1:]))
