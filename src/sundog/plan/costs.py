@@ -1,6 +1,6 @@
 """What work costs at a place: the only module that knows how fast anything is.
 
-The planner compares ways to run a query by these numbers, and hands operators those that they need
+The planner compares strategies by these numbers, and hands operators those that they need
 (`operators/costs.py`). Each stands with the measurement that it was taken from, or with the reason for a guess.
 "With a quarter, this, 4 times" are processor seconds of a case by `sundog bench --sweep` (10 million rows of `hits`;
 q03 and q12 of TPC-H at scale 1); they scatter by a tenth, and where they are alike the number hardly matters.
