@@ -27,7 +27,8 @@ from sundog.operators.costs import GroupingCosts
 
 @dataclass(frozen=True)
 class HashPartition(Partitioner):
-    """`merges`: `layout` is that of groups inside a process, which leave it merged and written out."""
+    """Partial groups by the hash of their keys. `merges`: `layout` is that of groups inside a process, which leave it
+    merged and written out."""
 
     layout: StateLayout
     partitions: int
