@@ -12,7 +12,7 @@ from sundog.front.catalyst_json import Node
 from sundog.front.jvm.functions import type_json
 from sundog.front.jvm.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
 from sundog.front.relation.file_listing import row_bytes
-from sundog.front.relation.sources import Source
+from sundog.front.relation.sources import RelationSource
 from sundog.parquet.reading import FileColumn, PartitionColumn
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
@@ -31,7 +31,7 @@ class RelationSchema:
     case_sensitive: bool
 
     @classmethod
-    def of(cls, jvm: Any, source: Source, case_sensitive: bool) -> RelationSchema:
+    def of(cls, jvm: Any, source: RelationSource, case_sensitive: bool) -> RelationSchema:
         jschema = source.schema()
         fields = json.loads(type_json(jvm, jschema))["fields"]
         partitions = json.loads(source.partition_schema().json())["fields"]

@@ -22,7 +22,7 @@ from sundog.front.relation.checksum_files import is_refused
 from sundog.front.relation.columns import RelationSchema, internal_name, output_columns
 from sundog.front.relation.file_listing import ListedFile, list_files
 from sundog.front.relation.options import check_options, filesystem_settings, read_options
-from sundog.front.relation.sources import Source, V1Source, V2Source, to_seq
+from sundog.front.relation.sources import RelationSource, V1Source, V2Source, to_seq
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.shapes.runtime_filters import conjunct_nodes, reads_subquery
 from sundog.parquet.paths import is_local, plain_path
@@ -42,7 +42,7 @@ def read_table(
     `session` is the DataFrame's SparkSession.
     """
     jvm = session._jvm
-    source: Source
+    source: RelationSource
     if leaf.name == "LogicalRelation":
         source = V1Source(plan.jnode(leaf.path))
     elif leaf.name == "DataSourceV2ScanRelation":

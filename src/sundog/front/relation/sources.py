@@ -14,7 +14,7 @@ PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFile
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
 
 
-class Source(Protocol):
+class RelationSource(Protocol):
     """What a leaf of the plan knows about its files, whichever of Spark's two interfaces it was made by."""
 
     location: Any
