@@ -270,7 +270,7 @@ def _corr(sets: Floats) -> tuple[Floats, Bools]:
 
 
 def _regr_slope(sets: Floats) -> tuple[Floats, Bools]:
-    """Of y and x; NULL where x does not vary, which it does not either where there is no pair."""
+    """The slope of y over x; NULL where x does not vary, as where there is no pair."""
     comoment, m2_x = sets[3], sets[5]
     return comoment / m2_x, m2_x != 0
 

@@ -297,7 +297,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         return self.shuffle_ns_per_byte / (self.decode_ns_per_byte * self.reread_factor)
 
     def changed_by(self, values: Mapping[str, Any]) -> Costs:
-        """With some numbers of the user's. Raises ConfigError for a name or a number that cannot be."""
+        """These costs with some numbers of the user's. Raises ConfigError for an unknown name or an invalid number."""
         known: dict[str, Field[Any]] = {each.name: each for each in fields(self)}
         numbers: dict[str, Any] = {}
         for name, value in values.items():

@@ -56,7 +56,7 @@ class _HeldRows:
 
     @property
     def _needed(self) -> int:
-        """Of the batches, of one batch made of them, and of its index."""
+        """The bytes of the batches, of one batch made of them, and of its index."""
         return 2 * self._nbytes + self._rows * self._index_bytes
 
     @property

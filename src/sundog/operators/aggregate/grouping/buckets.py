@@ -96,7 +96,7 @@ def _encoded(encoder: KeyEncoder, chunks: Sequence[Chunk]) -> list[Encoded]:
 
 
 def _hashes(layout: KeyLayout, chunks: Sequence[Chunk]) -> list[Hashes]:
-    """Of keys with strings: those that came along, or new ones."""
+    """The hashes of keys with strings: those that came along, or new ones."""
     return [layout.hashes(c.keys, c.length) if c.hashes is None else c.hashes for c in chunks]
 
 
