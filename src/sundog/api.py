@@ -1,6 +1,6 @@
 """The public functions: switch sundog on and off for a session, ask what it would do, do it explicitly.
 
-What they are made of speaks to one of the versions that sundog knows, and is imported once that is certain.
+The modules behind them rely on a Spark version that sundog knows, so they are imported after that was checked.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def enable(spark: SparkSession) -> None:
     """From now on, actions on this session's DataFrames run accelerated where eligible.
 
     The session is a classic one, or one of Spark Connect whose server runs in this process's JVM
-    (`remote("local[*]")`). Idempotent, and without effect on other sessions. Checks the settings and, on a cluster,
-    once, that the executors' Python has what sundog needs; raises if not, and says what is missing. On a Spark that
-    sundog does not know it warns and changes nothing.
+    (`remote("local[*]")`). Idempotent, and without effect on other sessions. Raises if a setting cannot be read. On a
+    cluster it checks once that the executors' Python has what sundog needs; if not, it warns of what is missing, and
+    sundog runs on the driver only. On a Spark that sundog does not know it warns and changes nothing.
     """
     problem = problem_with(spark)
     if problem is not None:

@@ -21,8 +21,8 @@ from sundog.tree import walk
 class Planned:
     """A DataFrame's plan with the parts that sundog takes.
 
-    `foreign`: where in Spark's plans the inputs are that stay Spark's, by handle. `parts`: where in the query's own
-    plan each part is, and its logical plan. `subqueries`: plans whose values the parts read, by number.
+    `foreign`: the subtrees of Spark's plans that are inputs, by handle. `parts`: where in the query's own plan each
+    part is, and its logical plan. `subqueries`: plans whose values the parts read, by number.
     """
 
     frame: DataFrame

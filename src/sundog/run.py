@@ -64,7 +64,7 @@ class Run:
 
     @contextmanager
     def notes_declined(self) -> Iterator[None]:
-        """Whatever is declined inside ends there, with its reasons noted."""
+        """Catch what is declined inside the block, and keep its reasons."""
         try:
             yield
         except Declined as declined:

@@ -1,8 +1,10 @@
-"""Whether sundog can take a query, as a value; and why not, as values.
+"""Why sundog does not take a query, or a part of it.
 
-A matcher never raises for a query it cannot take. It returns reasons: a code from the table below, a sentence about
-this query, and the Spark node it is about. All reasons are gathered, not only the first, so that a user sees
-everything that stands in the way at once. `docs/reference/fallback-reasons.md` is generated from the table.
+A reason is a code from the table below, a sentence about this query, and the Spark node that it is about. Whatever
+cannot take a part of a query, a matcher or the planner, raises `Declined` with its reasons. Where that is caught
+(`front/match.py`, `query.py`, `actions/lifecycle.py`), the part is Spark's and the reasons are kept on the run. All of
+them are gathered, not only the first, so that a user sees at once everything that stands in the way.
+`docs/reference/fallback-reasons.md` is generated from the table.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ class Code(Enum):
 
 @dataclass(frozen=True)
 class Reason:
+    """Why a part of a query stays on Spark. `node` is the name of a class of Catalyst's."""
+
     code: Code
     sentence: str
     node: str = ""
@@ -73,7 +77,7 @@ class Reason:
 
 
 class Declined(Exception):
-    """Carries reasons from a helper to its matcher, which turns them into a value. Never reaches the user."""
+    """A part of a query stays on Spark, for these reasons. Never reaches the user as an exception."""
 
     def __init__(self, *reasons: Reason) -> None:
         super().__init__("; ".join(map(str, reasons)))

@@ -1,5 +1,4 @@
-"""Walks, rewrites, equality and pickling for every tree made of frozen dataclasses: expressions, logical and physical
-plans.
+"""Walks, rewrites, equality and pickling for trees of frozen dataclasses: expressions and logical plans.
 
 A child is any field that is a node of the same family, or a tuple that (possibly through inner tuples) holds such
 nodes. So a node class declares its fields and gets traversal for free, and a rewrite cannot forget a child.

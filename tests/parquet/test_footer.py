@@ -119,15 +119,15 @@ def test_whether_a_broken_file_is_ignored_is_left_to_spark(tmp_path):
     """What does not add up here may be read by Spark, and then its rows count."""
     bad = _broken(tmp_path, b"not parquet at all, but long enough")
     with pytest.raises(FileProblem):
-        read_footers([data_file(bad)], relation([bad], TABLE.schema, ignore_corrupt_files=True))
+        read_footers([data_file(bad)], relation([bad], TABLE.schema, ignore_missing_files=True))
 
 
 def test_missing_is_not_corrupt(tmp_path):
     gone = write_file(tmp_path / "b.parquet", [TABLE])
-    told = relation([gone], TABLE.schema, ignore_corrupt_files=True)
+    strict = relation([gone], TABLE.schema)
     gone.unlink()
     with pytest.raises(FileProblem) as problem:
-        read_footers(told.files, told)
+        read_footers(strict.files, strict)
     assert problem.value.kind is ProblemKind.MISSING
 
 

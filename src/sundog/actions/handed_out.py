@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 def translate_worker_errors() -> None:
-    """From now on, for good: nobody knows how long a DataFrame that was handed out is used."""
+    """Translate the workers' errors, for good: nobody knows how long a handed-out DataFrame is used."""
     with _lock:
         if not hasattr(captured.convert_exception, "__wrapped__"):
             captured.convert_exception = _translated(captured.convert_exception)

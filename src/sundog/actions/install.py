@@ -35,7 +35,7 @@ _enabled: set[str] = set()
 
 
 def prepare_session(session: SparkSession) -> None:
-    """Switch sundog on unless a setting says otherwise; raises if a setting cannot be read or executors lack
+    """Switch sundog on unless a setting says otherwise. Raises if a setting cannot be read; warns if executors lack
     something."""
     if session._jconf.getConfString("spark.sundog.enabled", "") == "":
         session.conf.set("spark.sundog.enabled", "true")

@@ -40,7 +40,7 @@ def process_tree(root: int) -> list[Process]:
 
 
 def cpu_seconds(root: int) -> float | None:
-    """Of the tree, with children that have ended and been waited for."""
+    """CPU time of the tree, with children that have ended and been waited for."""
     tree = process_tree(root)
     return sum(process.cpu_seconds for process in tree) if tree else None
 

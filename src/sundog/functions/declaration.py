@@ -4,11 +4,11 @@ A family (`extremes.py`, `moments.py`, ...) holds the code of its functions and,
 them. `table.py` collects these. Nothing else in sundog knows a function by its name.
 
     Function(
-        "bit_and",                          the name in calls, explain and documentation
-        catalyst="BitAndAgg",               the class in Catalyst's plans
-        result=integers(same),              argument types that are taken -> the type of the result
-        grouped=partial(Bits, BIT_AND),     GROUP BY: an accumulator (`grouped.py`)
-        framed=partial(FrameBits, BIT_AND), OVER a frame: a frame function (`framed.py`)
+        name="bit_and",                                     the name in calls, explain and documentation
+        catalyst="BitAndAgg",                               the class in Catalyst's plans
+        result=same_integer,                                argument types that are taken -> the type of the result
+        grouped=partial(GroupedBits, operation=BIT_AND),    GROUP BY: an accumulator (`grouped.py`)
+        framed=partial(FramedBits, operation=BIT_AND),      OVER a frame: a frame function (`framed.py`)
     )
 """
 

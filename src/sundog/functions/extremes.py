@@ -44,7 +44,7 @@ def _loser(dtype: np.dtype[Any], largest: bool) -> Any:
 
 
 class GroupedExtreme(OneValue):
-    """Of a type that fits a word."""
+    """The min or max of a type that fits a word."""
 
     def __init__(self, call: AggregateCall, *, largest: bool) -> None:
         super().__init__(call)
@@ -62,7 +62,7 @@ class GroupedExtreme(OneValue):
 
 
 class GroupedWideExtreme(WinningRow):
-    """Of strings, binaries and decimals. A state is the value."""
+    """The min or max of strings, binaries or decimals. A state is the value."""
 
     def __init__(self, call: AggregateCall, *, largest: bool) -> None:
         super().__init__(call)

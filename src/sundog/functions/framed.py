@@ -118,7 +118,7 @@ class FrameFunction(ABC):
 
     @abstractmethod
     def essence(self, elements: Elements) -> Elements:
-        """The few elements that tell another range all it needs of these. Of several essences: of them joined."""
+        """The few elements that tell another range all it needs of these; of joined essences, one for all of them."""
 
     def hazard(self, elements: Elements) -> Hazard:
         return Hazard()

@@ -36,12 +36,13 @@ from sundog.kernels.windows.sliding import ordered_cost
 Floats = npt.NDArray[np.float64]
 OfSets = Callable[[Floats], tuple[Floats, Bools]]
 _DOUBLE = pa.float64()
-_COMOMENT = 3  # its column in a set of pairs
-_CHEAP = 4  # merges per row up to which frames are walked in order, with Spark's own rounding
+_PAIR_COLUMNS = 6  # of a set of pairs: count, both means, comoment, both moments
+_COMOMENT = 3  # its column among these
+_MAX_ORDERED_MERGES_PER_ROW = 4  # up to which frames are walked in order, with Spark's own rounding
 
 
 @dataclass(frozen=True)
-class Spread:
+class Variance:
     """A variance or standard deviation: of a sample, with one degree of freedom less, or of all values."""
 
     sample: bool
@@ -66,15 +67,15 @@ def _ones(valid: Bytes | None, length: int) -> Floats:
 
 
 def _result(values: Floats, valid: Bools) -> Vector:
-    return Vector(_DOUBLE, len(values), values, None if valid.all() else valid.view(np.uint8))
+    return Vector(_DOUBLE, len(values), np.ascontiguousarray(values), None if valid.all() else valid.view(np.uint8))
 
 
-class GroupedSpread(Accumulator):
+class GroupedVariance(Accumulator):
     """A state is (count, mean, sum of squared differences from the mean), all doubles as in Spark."""
 
-    def __init__(self, call: AggregateCall, spread: Spread) -> None:
+    def __init__(self, call: AggregateCall, variance: Variance) -> None:
         super().__init__(call)
-        self._spread = spread
+        self._variance = variance
         self._states = [np.zeros(0), np.zeros(0), np.zeros(0)]
 
     @property
@@ -103,15 +104,15 @@ class GroupedSpread(Accumulator):
 
     def evaluate(self) -> Vector:
         count, _, m2 = (state[: self.groups] for state in self._states)
-        return _result(*self._spread.of(count, m2))
+        return _result(*self._variance.of(count, m2))
 
 
-class FramedSpread(MergeableFunction):
+class FramedVariance(MergeableFunction):
     """The same over frames. Elements: count, mean, sum of squared differences from the mean."""
 
-    def __init__(self, call: WindowCall, spread: Spread) -> None:
+    def __init__(self, call: WindowCall, variance: Variance) -> None:
         super().__init__(call)
-        self._spread = spread
+        self._variance = variance
 
     def elements(self, inputs: Inputs) -> Elements:
         values = values_of(inputs.args[0]).astype(np.float64)
@@ -130,7 +131,7 @@ class FramedSpread(MergeableFunction):
         if is_strange:
             means, squares = np.where(strange, 0.0, means), np.where(strange, 0.0, squares)
         n, mean, m2 = np.empty(len(starts)), np.empty(len(starts)), np.empty(len(starts))
-        if self.call.in_order or ordered_cost(starts, stops) <= _CHEAP * len(starts):
+        if self.call.in_order or ordered_cost(starts, stops) <= _MAX_ORDERED_MERGES_PER_ROW * len(starts):
             ordered_moments(counts, means, squares, starts, stops, (0.0, 0.0, 0.0), n, mean, m2)
         else:
             sliding_moments(counts, means, squares, starts, stops, n, mean, m2)
@@ -140,7 +141,7 @@ class FramedSpread(MergeableFunction):
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         counts, _, squares = self.partials(elements, starts, stops).arrays
-        return array_from(*self._spread.of(counts, squares), _DOUBLE)
+        return array_from(*self._variance.of(counts, squares), _DOUBLE)
 
 
 class GroupedPair(Accumulator):
@@ -150,7 +151,7 @@ class GroupedPair(Accumulator):
     def __init__(self, call: AggregateCall, of_sets: OfSets, *, carried: int) -> None:
         super().__init__(call)
         self._of_sets = of_sets
-        self._states = np.zeros((0, 6))
+        self._states = np.zeros((0, _PAIR_COLUMNS))
         self._carried = carried
 
     @property
@@ -163,7 +164,7 @@ class GroupedPair(Accumulator):
         merge_comoments_by_group(groups.ids, NO_MASK, sets, self._states)
 
     def _sets(self, columns: Sequence[Floats], length: int) -> Floats:
-        sets = np.zeros((length, 6))
+        sets = np.zeros((length, _PAIR_COLUMNS))
         for at, column in enumerate(columns):
             sets[:, at] = column
         return sets
@@ -214,7 +215,7 @@ class FramedPair(MergeableFunction):
         return Elements(inputs.count, (counts, *means, *(np.zeros(inputs.count) for _ in range(3))))
 
     def state_types(self) -> list[pa.DataType]:
-        return [_DOUBLE] * 6
+        return [_DOUBLE] * _PAIR_COLUMNS
 
     def hazard(self, elements: Elements) -> Hazard:
         infinite = self._of_infinities and bool(np.isinf(elements.arrays[1]).any())
@@ -233,8 +234,8 @@ class FramedPair(MergeableFunction):
 
     def _merged(self, elements: Elements, starts: Positions, stops: Positions) -> Floats:
         """The set of each frame, a column of six rows."""
-        sets, result = np.stack(elements.arrays, axis=1), np.empty((len(starts), 6))
-        if self.call.in_order or ordered_cost(starts, stops) <= _CHEAP * len(starts):
+        sets, result = np.stack(elements.arrays, axis=1), np.empty((len(starts), _PAIR_COLUMNS))
+        if self.call.in_order or ordered_cost(starts, stops) <= _MAX_ORDERED_MERGES_PER_ROW * len(starts):
             ordered_comoments(sets, self._of_regression, starts, stops, np.arange(len(starts)), result)
             return result.T
         finite, strange = sets.copy(), []
@@ -269,7 +270,7 @@ def _corr(sets: Floats) -> tuple[Floats, Bools]:
 
 
 def _regr_slope(sets: Floats) -> tuple[Floats, Bools]:
-    """Of y and x; NULL where x does not vary, which it does not either where there is no pair."""
+    """The slope of y over x; NULL where x does not vary, as where there is no pair."""
     comoment, m2_x = sets[3], sets[5]
     return comoment / m2_x, m2_x != 0
 
@@ -283,13 +284,13 @@ def _always(dtype: pa.DataType) -> bool:
     return True
 
 
-def _of_one(name: str, catalyst: str, spread: Spread) -> Function:
+def _of_one(name: str, catalyst: str, variance: Variance) -> Function:
     return Function(
         name=name,
         catalyst=catalyst,
         result=double_of_double,
-        grouped=partial(GroupedSpread, spread=spread),
-        framed=partial(FramedSpread, spread=spread),
+        grouped=partial(GroupedVariance, variance=variance),
+        framed=partial(FramedVariance, variance=variance),
         adds_doubles=_always,
     )
 
@@ -307,10 +308,10 @@ def _of_pairs(name: str, catalyst: str, of_sets: OfSets, *, carried: int = 4, of
 
 
 FUNCTIONS = (
-    _of_one("var_pop", "VariancePop", Spread(sample=False)),
-    _of_one("var_samp", "VarianceSamp", Spread(sample=True)),
-    _of_one("stddev_pop", "StddevPop", Spread(sample=False, root=True)),
-    _of_one("stddev_samp", "StddevSamp", Spread(sample=True, root=True)),
+    _of_one("var_pop", "VariancePop", Variance(sample=False)),
+    _of_one("var_samp", "VarianceSamp", Variance(sample=True)),
+    _of_one("stddev_pop", "StddevPop", Variance(sample=False, root=True)),
+    _of_one("stddev_samp", "StddevSamp", Variance(sample=True, root=True)),
     _of_pairs("covar_pop", "CovPopulation", _covar_pop),
     _of_pairs("covar_samp", "CovSample", _covar_samp),
     _of_pairs("corr", "Corr", _corr, carried=6),

@@ -91,7 +91,7 @@ def ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 class WinningRow(Accumulator):
-    """`_win` says which row it is."""
+    """Keeps the columns of one row of each group; `_win` says which row that is."""
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)

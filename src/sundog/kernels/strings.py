@@ -127,7 +127,7 @@ def renumber_blocks(views: Any, first_block: int, out: Any) -> None:
 
 @kernel
 def total_length(views: Any, step: int) -> int:
-    """Of each `step`-th string."""
+    """The bytes of every `step`-th string."""
     total = 0
     for row in range(0, views.shape[0], step):
         total += length_of(views[row, 0])

@@ -89,7 +89,7 @@ def minus(one: Any, other: Any, borrow: Any) -> Any:
 
 @kernel(inline=True)
 def leading_zeros(word: Any) -> Any:
-    """Of a word that is not zero."""
+    """Count the leading zeros of a word that is not zero."""
     count = _ZERO
     for bits in (32, 16, 8, 4, 2, 1):
         if word >> np.uint64(64 - bits) == _ZERO:

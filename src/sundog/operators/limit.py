@@ -16,6 +16,8 @@ from sundog.operators.context import TaskContext
 
 @dataclass(frozen=True)
 class LimitOperator(Operator):
+    """Any `limit` rows after any `offset` rows."""
+
     input_schema: pa.Schema
     limit: int
     offset: int = 0

@@ -1,8 +1,8 @@
 """What can be wrong with a file, as errors that name the file.
 
-The caller answers both in the same way: it gives the whole query back to Spark. If the file is really
-broken Spark raises its own error class, if an option tells it to look away it does, and if only sundog cannot read it
-the user gets the answer all the same. They are picklable, since a task on an executor raises them too.
+The caller answers both in the same way: it gives the whole query back to Spark. If the file is really broken, Spark
+raises its own error, or passes it over if an option says so; if only sundog cannot read it, the user gets the answer
+all the same. They are picklable, since a task on an executor raises them too.
 """
 
 from __future__ import annotations

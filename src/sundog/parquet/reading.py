@@ -56,7 +56,6 @@ class ReadOptions:
 
     case_sensitive: bool = False
     ignore_missing_files: bool = False
-    ignore_corrupt_files: bool = False
     datetime_rebase_mode: str = "CORRECTED"  # for files that do not name the Spark version that wrote them
     int96_rebase_mode: str = "CORRECTED"
     widens: bool = True  # whether this Spark reads a column as a wider type than the stored one

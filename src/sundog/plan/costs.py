@@ -1,6 +1,6 @@
 """What work costs at a place: the only module that knows how fast anything is.
 
-The planner compares ways to run a query by these numbers, and hands operators those that they need
+The planner compares strategies by these numbers, and hands operators those that they need
 (`operators/costs.py`). Each stands with the measurement that it was taken from, or with the reason for a guess.
 "With a quarter, this, 4 times" are processor seconds of a case by `sundog bench --sweep` (10 million rows of `hits`;
 q03 and q12 of TPC-H at scale 1); they scatter by a tenth, and where they are alike the number hardly matters.
@@ -307,7 +307,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         return self.shuffle_ns_per_byte / (self.decode_ns_per_byte * self.reread_factor)
 
     def changed_by(self, values: Mapping[str, Any]) -> Costs:
-        """With some numbers of the user's. Raises ConfigError for a name or a number that cannot be."""
+        """These costs with some numbers of the user's. Raises ConfigError for an unknown name or an invalid number."""
         known: dict[str, Field[Any]] = {each.name: each for each in fields(self)}
         numbers: dict[str, Any] = {}
         for name, value in values.items():

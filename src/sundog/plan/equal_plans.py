@@ -56,7 +56,7 @@ class EqualPlans:
             self._meanings[id(node)] = self._meaning(node)
 
     def of(self, node: LogicalPlan) -> Meaning:
-        """Of a node of the plan."""
+        """The meaning of a node of the plan."""
         return self._meanings[id(node)]
 
     def _number(self, *key: Any) -> int:

@@ -122,7 +122,7 @@ def _output_lines(stage: Stage, depth: int, held: set[int]) -> Iterator[Line]:
 
 
 def steps_of(graph: StageGraph) -> list[Stage]:
-    """Stages that are not below the result: probes, samples, rounds, ways that were given up."""
+    """Stages that are not below the result: probes, samples, rounds, strategies that were given up."""
     shown = {stage.number for line in outline(graph) for stage in line.stages}
     shown |= set() if graph.result is None else {graph.result.number}
     return [stage for stage in graph.stages if stage.number not in shown]

@@ -25,15 +25,15 @@ from sundog.support import Code, Reason
 
 T = TypeVar("T")
 
-_MAX_SHAPES = 1000
+_MAX_SHAPES = 1000  # of queries that a session remembers
 _MIN_RUNS = 2  # the first one compiles kernels, reads footers and warms caches
 _MIN_LOSS_SECONDS = 0.05  # less is not worth a run on Spark, and is within what two runs of one query differ by
-_MIN_LOSS_SHARE = 0.1
+_MIN_LOSS_SHARE = 0.1  # of Spark's time
 _MAX_GROWTH = 3.0  # of Spark's time over the learnt one, beyond which constants select other amounts of rows
 
 
 class Choice(Enum):
-    """Who runs a query next."""
+    """Where a query runs next."""
 
     SUNDOG = "sundog"
     TRY_SPARK = "Spark, to compare"

@@ -26,7 +26,7 @@ class StageRecord:
 
     @property
     def metrics(self) -> Metrics:
-        """Counted by all of its operators together."""
+        """The metrics of all its operators together."""
         total = Metrics()
         for each in self.operators:
             total.merge(each.metrics)
@@ -54,11 +54,11 @@ class StageRecords:
         return record
 
     def in_order(self) -> list[StageRecord]:
-        """Of all stages that ran, in the order in which they were planned."""
+        """The records of all stages that ran, in the order in which they were planned."""
         return [self._records[number] for number in sorted(self._records)]
 
     def total(self, given_up: Container[int] = ()) -> Metrics:
-        """Counted by all stages. Of those that were given up, by number, only the work counts."""
+        """The metrics of all stages. Of stages that were given up, by number, only the work counts."""
         total = Metrics()
         for record in self.in_order():
             total.add("stages")
@@ -68,4 +68,5 @@ class StageRecords:
         return total
 
 
+# Metrics of work that was done, whether or not its rows are part of the answer.
 _WORK = frozenset(["tasks", "bytes_scanned", "bytes_decoded", "row_groups_scanned", "peak_memory_bytes"])

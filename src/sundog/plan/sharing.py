@@ -60,6 +60,8 @@ def _repeated(tree: LogicalPlan, equal: EqualPlans, refused: set[int]) -> dict[i
 
 
 class _Sharing:
+    """Rewrites a plan so that the subplans in `found` are computed once."""
+
     def __init__(self, equal: EqualPlans, found: dict[int, list[Occurrence]]) -> None:
         self._equal = equal
         self._found = found

@@ -55,7 +55,7 @@ class Site:
 
     @property
     def process_memory_bytes(self) -> int:
-        """Of all tasks that run in one process at once."""
+        """The budgets of all tasks that run in one process at once, together."""
         return self.task_memory_bytes * (self.slots if self.on_threads else self.executor_slots)
 
     @property

@@ -110,7 +110,7 @@ _UNWATCHED = CancelWatch(None)
 
 
 def current_watch() -> CancelWatch:
-    """That of the action which this thread is in."""
+    """The watch over the action that this thread runs."""
     watch: CancelWatch = getattr(_current, "watch", _UNWATCHED)
     return watch
 

@@ -54,11 +54,6 @@ class NullProgress(ProgressSink):
 NO_PROGRESS = NullProgress()
 
 
-def stage_name(label: str) -> str:
-    """The first words of a stage's description: `RangeRepartition` of `RangeRepartition: ranges=4, cuts=[...]`."""
-    return label.partition(":")[0]
-
-
 @contextmanager
 def spark_progress(session: SparkSession, sink: ProgressSink, label: str) -> Iterator[None]:
     """Report the Spark tasks of all jobs that this thread starts inside the block.

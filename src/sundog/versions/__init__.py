@@ -72,8 +72,7 @@ def _unknown(what: str, version: str) -> str:
 
 
 def installed_version() -> SparkVersion | None:
-    """That of the pyspark that is installed, without importing it; None where there is none or sundog does not know
-    it."""
+    """The version of the installed pyspark, found without importing it; None if there is none or it is unknown."""
     try:
         return VERSIONS.get(short_name(metadata.version("pyspark")))
     except metadata.PackageNotFoundError:  # pyspark of a SPARK_HOME has no metadata
@@ -82,7 +81,7 @@ def installed_version() -> SparkVersion | None:
 
 @lru_cache(maxsize=1)
 def spark_version() -> SparkVersion:
-    """That of this process's pyspark. UnsupportedSessionError where sundog does not know it."""
+    """The version of this process's pyspark. Raises UnsupportedSessionError if sundog does not know it."""
     import pyspark
 
     found = VERSIONS.get(short_name(pyspark.__version__))

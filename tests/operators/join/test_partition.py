@@ -122,7 +122,7 @@ def test_the_rows_of_a_hot_key_are_spread() -> None:
     batch = skewed()
     part = JoinPartition(batch.schema, (KEY,), PARTITIONS, (False,))
     hot = HotKeys.of(sampled([batch]).items(), PARTITIONS, 1.0)
-    assert hot.ways == (4,) or hot.ways == (5,)
+    assert hot.fanouts == (4,) or hot.fanouts == (5,)
     assert largest_share(part, batch) > 0.5
     assert largest_share(replace(part, hot=hot), batch) < 0.25  # 0.125 of the hot key, 0.0625 of others
     only_keys = replace(part, hot=hot, input_schema=batch.select(["k"]).schema)
@@ -164,5 +164,5 @@ def test_copies_of_build_rows_are_counted() -> None:
     context = TaskContext()
     found = exchanged(build, part, context)
     with_17 = [pieces for pieces in found if any(17 in piece.column("b").to_pylist() for piece in pieces)]
-    assert len(with_17) == hot.ways[0]
-    assert context.metrics.get("join_rows_replicated") == 2 * (hot.ways[0] - 1)
+    assert len(with_17) == hot.fanouts[0]
+    assert context.metrics.get("join_rows_replicated") == 2 * (hot.fanouts[0] - 1)

@@ -60,7 +60,7 @@ MAX_DIGITS_OF_DOUBLES = 14
 
 
 def cast(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """One of `EXACT_CASTS`."""
+    """Cast as Spark does, by the function in `EXACT_CASTS`. Raises InternalError for a pair of types without one."""
     if array.type == dtype:
         return array
     pair = type_kind(array.type), type_kind(dtype)

@@ -7,13 +7,14 @@ is declined, never guessed; what is in it may still be declined for its types. A
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.expressions import casts, choices, leaves, logic, numbers, text, times
-from sundog.front.expressions.reading import Entry, Scope, read_already
+from sundog.front.expressions.reading import Entry, Scope, all_read, read_already
 from sundog.front.partitioning import NONDETERMINISTIC
 from sundog.support import Code, Declined, Reason
 
@@ -32,6 +33,20 @@ def translate(node: Node, scope: Scope) -> Expr:
         except Declined as declined:
             done[id(current)] = declined
     return read_already(node, inner)
+
+
+def translate_all(nodes: Iterable[Node], scope: Scope) -> list[Expr]:
+    """The expressions; raises `Declined` with the reasons of all that cannot be translated, each once."""
+    exprs: list[Expr] = []
+    reasons: list[Reason] = []
+    for node in nodes:
+        try:
+            exprs.append(translate(node, scope))
+        except Declined as declined:
+            reasons += (reason for reason in declined.reasons if reason not in reasons)
+    if reasons:
+        raise Declined(*reasons)
+    return exprs
 
 
 def translate_sort_key(tree: Node, scope: Scope) -> SortKey:
@@ -59,14 +74,12 @@ def _unknown(node: Node) -> Reason:
     return Reason(Code.UNKNOWN_EXPRESSION, f"{node.name} is not computed by sundog", node.name)
 
 
-def _reasons_below(node: Node, scope: Scope) -> list[Reason]:
-    reasons: list[Reason] = []
-    for child in node.children:
-        try:
-            read_already(child, scope)
-        except Declined as declined:
-            reasons += (reason for reason in declined.reasons if reason not in reasons)
-    return reasons
+def _reasons_below(node: Node, scope: Scope) -> tuple[Reason, ...]:
+    try:
+        all_read(node.children, scope)
+    except Declined as declined:
+        return declined.reasons
+    return ()
 
 
 _TABLE: dict[str, Entry] = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sundog.front.catalyst_json import Node
 from sundog.front.jvm.internal_rows import LONG_DIGITS, UnreadableValue, decode_row
 from sundog.front.relation.file_listing import row_bytes
-from sundog.front.relation.sources import Source
+from sundog.front.relation.sources import RelationSource
 from sundog.parquet.reading import FileColumn, PartitionColumn
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
@@ -30,7 +30,7 @@ class RelationSchema:
     case_sensitive: bool
 
     @classmethod
-    def of(cls, jvm: Any, source: Source, case_sensitive: bool) -> RelationSchema:
+    def of(cls, jvm: Any, source: RelationSource, case_sensitive: bool) -> RelationSchema:
         fields = json.loads(source.schema_json())["fields"]
         partitions = json.loads(source.partition_schema_json())["fields"]
         has_defaults = any(EXISTS_DEFAULT in field["metadata"] for field in fields)

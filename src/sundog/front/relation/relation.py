@@ -27,7 +27,7 @@ from sundog.front.relation.options import (
     unknown_hadoop_settings,
     unknown_options,
 )
-from sundog.front.relation.sources import Source, V1Source, V2Source
+from sundog.front.relation.sources import RelationSource, V1Source, V2Source
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.shapes.runtime_filters import conjunct_nodes, reads_subquery
 from sundog.parquet.paths import is_local, plain_path
@@ -47,7 +47,7 @@ def read_table(
     `session` is the DataFrame's SparkSession.
     """
     jvm = session._jvm
-    source: Source
+    source: RelationSource
     if leaf.name == "LogicalRelation":
         source = V1Source(plan, leaf, session)
     elif leaf.name == "DataSourceV2ScanRelation":
@@ -80,7 +80,7 @@ def read_table(
     )
 
 
-def _checked_hadoop_conf(plan: CatalystPlan, source: Source, jvm: Any) -> Any:
+def _checked_hadoop_conf(plan: CatalystPlan, source: RelationSource, jvm: Any) -> Any:
     """Hadoop's settings for a scan, checked with its read options; made once for all scans of a query that have the
     same options.
 

@@ -22,7 +22,7 @@ PlanFilters = Callable[[], list[Any]]
 """The JVM's filters on partition columns that stand above a leaf in the plan."""
 
 
-class Source(Protocol):
+class RelationSource(Protocol):
     """What a leaf of the plan knows about its files, whichever of Spark's two interfaces it was made by."""
 
     options: dict[str, str]

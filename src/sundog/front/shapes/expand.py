@@ -3,30 +3,21 @@ or with DISTINCT over several lists of arguments."""
 
 from __future__ import annotations
 
-from sundog.expr.nodes import Expr
+from itertools import chain, islice
+
 from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Scope
-from sundog.front.expressions.translate import translate
+from sundog.front.expressions.translate import translate_all
 from sundog.front.relation.columns import internal_name
 from sundog.plan.logical import Expand, LogicalPlan
-from sundog.support import Code, Declined, Reason
+from sundog.support import Code, Declined
 
 
 def match_expand(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     """The expansion of `child`; declines with all reasons."""
     names = tuple(internal_name(attribute) for attribute in node["output"])
-    reasons: list[Reason] = []
-    projections: list[tuple[Expr, ...]] = []
-    for trees in node["projections"]:
-        exprs = []
-        for tree in trees:
-            try:
-                exprs.append(translate(tree, scope))
-            except Declined as declined:
-                reasons += (reason for reason in declined.reasons if reason not in reasons)
-        projections.append(tuple(exprs))
-    if reasons:
-        raise Declined(*reasons)
+    translated = iter(translate_all(chain.from_iterable(node["projections"]), scope))
+    projections = [tuple(islice(translated, len(trees))) for trees in node["projections"]]
     types = {tuple(str(expr.dtype) for expr in exprs) for exprs in projections}
     if len(types) != 1 or any(len(exprs) != len(names) for exprs in projections):
         raise Declined.because(Code.PLAN_VERSION, "the projections of an expansion do not match", node.name)

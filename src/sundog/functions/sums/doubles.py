@@ -48,12 +48,13 @@ from sundog.kernels.windows.sliding import (
     widest_frame,
 )
 
-_CHEAP = 8  # additions per row up to which frames are added up in order
-_CANCELS = 4.4e-4
-_NARROW = 256
-_WIDEST_RECOMPUTED = 16384
-_TAME_RATIO = 2.0**40
-_EXACT_DOUBLES = 2**53
+_MAX_ORDERED_ADDITIONS_PER_ROW = 8  # up to which frames are added up in order
+_CANCELS = 4.4e-4  # times the expected size of a random sum: below it, the values of a frame cancel
+_NARROW = 256  # rows of a frame, beyond which fewer and fewer frames are taken to cancel
+_WIDEST_RECOMPUTED = 16384  # rows of a frame that is added up in order because its values cancel
+_TAME_RATIO = 2.0**40  # of the largest to the smallest value, up to which those of both signs add up range by range
+_HUGE = 1e300  # beyond it a sum may overflow on its way, so that only Spark's order gives Spark's answer
+_EXACT_DOUBLES = 2**53  # integers up to it are doubles
 _WIDE_CONTEXT = Context(prec=120)
 
 
@@ -175,7 +176,7 @@ class FramedDoubleSum(MergeableFunction):
     def is_harmless(self, hazard: Hazard) -> bool:
         """Values of one sign, or of like size, add up the same range by range, to within rounding."""
         tame = len(hazard.signs) < 2 or hazard.largest <= hazard.smallest * _TAME_RATIO
-        return tame and hazard.magnitude < 1e300
+        return tame and hazard.magnitude < _HUGE
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         values, counts = elements.arrays
@@ -212,13 +213,13 @@ def double_sums(values: Doubles, starts: Positions, stops: Positions) -> Doubles
     result = np.empty(len(starts))
     if not len(starts):
         return result
-    if ordered_cost(starts, stops) <= _CHEAP * len(starts):
+    if ordered_cost(starts, stops) <= _MAX_ORDERED_ADDITIONS_PER_ROW * len(starts):
         return frame_sums_in_order(values, starts, stops)
     profile = _Profile.of(values)
     if profile.integral and profile.largest * float(widest_frame(starts, stops)) < _EXACT_DOUBLES:
         return integer_sums(values.astype(np.int64), starts, stops).astype(np.float64)
     finite = values if profile.finite else np.where(np.isfinite(values), values, 0.0)
-    huge = profile.largest * float(widest_frame(starts, stops)) > 1e300
+    huge = profile.largest * float(widest_frame(starts, stops)) > _HUGE
     with_magnitudes = huge or profile.mixed
     magnitudes = np.empty(len(starts) if with_magnitudes else 0)
     compensated_sums(finite, starts, stops, with_magnitudes, result, magnitudes)
@@ -226,7 +227,7 @@ def double_sums(values: Doubles, starts: Positions, stops: Positions) -> Doubles
         widths = np.maximum(stops - starts, 1).astype(np.float64)
         share = np.where(widths <= _NARROW, np.sqrt(widths), math.sqrt(_NARROW) * (_NARROW / widths) ** 1.5)
         again = (np.abs(result) < _CANCELS * share * magnitudes) & (widths <= _WIDEST_RECOMPUTED)
-        again |= ~(magnitudes < 1e300)
+        again |= ~(magnitudes < _HUGE)
         ordered_sums(finite, starts, stops, np.flatnonzero(again), 0.0, result)
     if not profile.finite:
         _add_infinities(values, starts, stops, result)

@@ -159,7 +159,7 @@ def extreme_float_row_by_group(ids: Any, values: Any, valid: Any, largest: bool,
 
 @kernel(inline=True)
 def _less_wide(left: Any, right: Any) -> bool:
-    """Of two 128-bit integers as (low, high) words."""
+    """Compare two signed 128-bit integers, each as (low, high) words."""
     if left[1] != right[1]:
         return bool(left[1] < right[1])
     return bool(np.uint64(left[0]) < np.uint64(right[0]))

@@ -18,7 +18,7 @@ _LOW_HALF = 0xFFFFFFFF
 
 @kernel(inline=True)
 def _below(low: Any, high: Any, other_low: Any, other_high: Any) -> bool:
-    """Of two unsigned 128-bit numbers."""
+    """Compare two unsigned 128-bit integers."""
     return bool(high < other_high or (high == other_high and low < other_low))
 
 

@@ -1,6 +1,6 @@
 """Column chunks of numbers -> arrays: read, decompressed and decoded page by page, any number of chunks in one call.
 
-A call of a kernel gives Python's lock away and waits to get it back. Two threads that read chunks of 100 kB, with a
+A call of a kernel releases the GIL and waits to get it back. Two threads that read chunks of 100 kB, with a
 call for each step on the way, wait for each other so much that both together are hardly faster than one. And a page
 that is decoded as soon as it is read is still in the cache.
 """

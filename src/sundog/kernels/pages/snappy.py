@@ -1,6 +1,6 @@
 """Snappy, the codec in which Spark and Arrow write Parquet unless told otherwise.
 
-Arrow's codec is as fast, but wants a call from Python for each page, and every such call gives Python's lock away and
+Arrow's codec is as fast, but wants a call from Python for each page, and every such call releases the GIL and
 waits to get it back: two threads that decompress pages of 100 kB in this way are no faster than one.
 
 A block is its length and then pieces: bytes to be copied from here, or a length and a distance to be copied from what

@@ -29,7 +29,8 @@ _WAITING_SHARE = 16  # of the task's memory, for groups that are spread together
 
 @dataclass(frozen=True)
 class HashPartition(Partitioner):
-    """`merges`: `layout` is that of groups inside a process, which leave it merged and written out."""
+    """Partial groups by the hash of their keys. `merges`: `layout` is that of groups inside a process, which leave it
+    merged and written out."""
 
     layout: StateLayout
     partitions: int

@@ -24,8 +24,8 @@ from sundog.operators.costs import GroupingCosts
 
 @dataclass(frozen=True)
 class ProbeKeys(Operator):
-    """One row: whether the first phase would give up grouping by these keys; how many there were; how many of the last
-    rows were new. Looks at the first rows of each batch.
+    """One row: whether the partial phase would give up grouping by these keys, how many keys were met, and which share
+    of the last rows had a new key. Looks at the first rows of each batch.
     """
 
     keys: tuple[NamedExpr, ...]

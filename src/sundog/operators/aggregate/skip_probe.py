@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from sundog.operators.costs import GroupingCosts
 
 _DOES_NOT_REDUCE = "grouping before the exchange does not reduce"
+_HINTED_WINDOWS = 8  # into which the first window is cut once another task has given up
 
 
 @dataclass
 class SkipProbe:
-    """`hints` are shared by the tasks of a stage that run in this process."""
+    """Decides in one task whether rows are grouped. `hints` are shared by the tasks of a stage in this process."""
 
     costs: GroupingCosts
     hints: set[str] = field(default_factory=set)
@@ -35,7 +36,7 @@ class SkipProbe:
         self._pause = self.costs.first_skip_rows
         self.window = self.costs.skip_probe_rows
         if _DOES_NOT_REDUCE in self.hints:
-            self.window, self._windows = max(self.window // 8, 1), 1
+            self.window, self._windows = max(self.window // _HINTED_WINDOWS, 1), 1
 
     @property
     def skipping(self) -> bool:
@@ -43,7 +44,7 @@ class SkipProbe:
 
     @property
     def probing(self) -> bool:
-        """Whether it is still open if grouping pays, so that a few rows should be tried before many."""
+        """Whether it is not known yet if grouping pays, so that a few rows should be tried before many."""
         return not self.skipping and self._windows < 2
 
     def skipped(self, rows: int) -> None:
@@ -53,7 +54,7 @@ class SkipProbe:
             self._windows = 0
 
     def grouped(self, rows: int, new: int, cheap: bool) -> None:
-        """So many rows have founded so many groups. Grouping that was `cheap` pays also where it reduces little."""
+        """`rows` were grouped, of which `new` founded a group. `cheap` grouping pays even if it reduces little."""
         self._rows += rows
         self._new += new
         if self._rows < self.window:

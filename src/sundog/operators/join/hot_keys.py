@@ -27,7 +27,7 @@ from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.join.key_index import rows_with_null
 
-_MAX_KEYS = 256  # of which each batch of both sides is searched for
+_MAX_KEYS = 256  # each batch of both sides is searched for all of them
 _MIN_SAMPLED_ROWS = 16  # of a key, below which its share may be chance
 
 
@@ -36,7 +36,7 @@ class HotKeys:
     """The hashes of hot keys, ascending, and over how many partitions each is spread."""
 
     hashes: tuple[int, ...] = ()
-    ways: tuple[int, ...] = ()
+    fanouts: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, shares: Iterable[tuple[int, float]], partitions: int, min_factor: float) -> HotKeys:
@@ -45,8 +45,8 @@ class HotKeys:
         Each of its partitions then gets about as many of its rows as an average partition has.
         """
         hot = sorted((key, share * partitions) for key, share in shares if share * partitions > min_factor)
-        ways = tuple(min(partitions, max(2, int(np.ceil(averages)))) for _, averages in hot)
-        return cls(tuple(key for key, _ in hot), ways)
+        fanouts = tuple(min(partitions, max(2, int(np.ceil(averages)))) for _, averages in hot)
+        return cls(tuple(key for key, _ in hot), fanouts)
 
     def find(self, hashes: Hashes) -> Ints:
         """The number of each row's key in the list; -1 for all others."""
@@ -60,7 +60,7 @@ class HotKeys:
         if not self.hashes:
             return ""
         keys = "1 hot key" if len(self.hashes) == 1 else f"{len(self.hashes)} hot keys"
-        return f", {keys} {verb} up to {max(self.ways)} partitions"
+        return f", {keys} {verb} up to {max(self.fanouts)} partitions"
 
 
 NO_HOT_KEYS = HotKeys()

@@ -77,13 +77,13 @@ class JoinPartition(Partitioner):
         if self.is_build:
             yield from self._copies(batch, found, hot, targets, context)
         elif len(found):
-            self._move(found, np.array(self.hot.ways)[hot[found]], targets, batch, context)
+            self._move(found, np.array(self.hot.fanouts)[hot[found]], targets, batch, context)
         counts = np.bincount(targets, minlength=self.partitions)
         yield from split(batch, targets.astype(np.uint16), counts)
 
-    def _move(self, rows: Ints, ways: Any, targets: Ints, batch: pa.RecordBatch, context: TaskContext) -> None:
+    def _move(self, rows: Ints, fanouts: Any, targets: Ints, batch: pa.RecordBatch, context: TaskContext) -> None:
         """Each of these rows to one of so many partitions, the first of which is that of its hash."""
-        places = row_salts(batch, rows, context.partition).astype(np.int64) % ways
+        places = row_salts(batch, rows, context.partition).astype(np.int64) % fanouts
         targets[rows] = (targets[rows] + places) % self.partitions
         context.metrics.add("join_rows_spread", len(rows))
 
@@ -94,9 +94,9 @@ class JoinPartition(Partitioner):
         for number in np.unique(hot[rows]).tolist():
             own = rows[hot[rows] == number]
             copy, first = batch.take(pa.array(own)), int(targets[own[0]])
-            for way in range(1, self.hot.ways[number]):
+            for copy_number in range(1, self.hot.fanouts[number]):
                 context.metrics.add("join_rows_replicated", len(own))
-                yield (first + way) % self.partitions, copy
+                yield (first + copy_number) % self.partitions, copy
 
     def describe(self) -> str:
         hot = self.hot.describe("replicated to" if self.is_build else "spread over")

@@ -31,7 +31,7 @@ from sundog.operators.spill_files import CUTS, SpillFiles
 
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
 _MAX_BYTES = 1 << 30  # of a build side in memory: its strings must fit one array of Arrow's, of 2 GiB
-_MIN_SHARE = 8  # of the task's memory, that the build side may have whatever others hold
+_MIN_SHARE = 8  # a build side may always have one part in so many of the task's memory, whatever others hold
 _INDEX_BYTES_PER_ROW = 64  # of slots, starts and row numbers
 _INDEX_BYTES_PER_WORD = 16  # of keys, once as they are looked up and once in the table
 
@@ -56,7 +56,7 @@ class _HeldRows:
 
     @property
     def _needed(self) -> int:
-        """Of the batches, of one batch made of them, and of its index."""
+        """The bytes of the batches, of one batch made of them, and of its index."""
         return 2 * self._nbytes + self._rows * self._index_bytes
 
     @property

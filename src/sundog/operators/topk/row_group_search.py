@@ -72,7 +72,7 @@ class TopKSpec:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Of candidates and winners: carried columns, computed sort keys, place in the table."""
+        """The columns of candidates and winners: carried columns, computed sort keys, place in the table."""
         keys = zip(self.key_columns, self.order, strict=True)
         computed = [(name, key.expr.dtype) for name, key in keys if name not in self.carried]
         return pa.schema([*column_schema(self.reading, self.carried), *computed, *POSITION])

@@ -48,8 +48,8 @@ from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner
 class TopKSearch:
     """The search while it runs: queue, threshold and best rows so far. Threads may share it.
 
-    Driver threads:   each calls `work(context)`; then `winners()`. Executor rounds:  `while tasks :=
-    search.next_round(n): for batch in run(tasks): search.add(batch)`; then `winners()`.
+    On the driver each thread calls `work(context)`. On executors `next_round` gives the tasks of a round until none is
+    left, and `add` takes the batches of their results. Then `winners()`.
     """
 
     def __init__(self, plan: TopKPlan, costs: TopKCosts) -> None:

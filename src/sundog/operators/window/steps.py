@@ -75,7 +75,7 @@ class WindowSteps:
         return KeyPartition(self.input_schema, self.partition_by, partitions)
 
     def keep(self, ranges: RangeReads, cut_by: str) -> KeepRange:
-        """Instead of `repartition`, where each range reads its own rows (`ranges_from_statistics`)."""
+        """Instead of `repartition`, where each range reads its own rows (`ranges/own_reads.py`)."""
         return KeepRange(self.input_schema, ranges.keys_only, cut_by)
 
     def sort(self, move: RangeRepartition | KeepRange | None) -> SortRange:

@@ -2,13 +2,12 @@
 
     chunk:   [dictionary][page of codes][page of codes][plain page] ...
 
-`text_pages.py` and `number_pages.py` do; `pages.py`, which only wants a few rows, leaves decoding to Arrow. What is not
-taken here is left to Arrow as well, which decodes or refuses it as always: other encodings and codecs than the ones
-that Spark and Arrow write, nested columns, and any page that does not add up. Nothing is read outside of the chunk's
-bytes.
+`text_pages.py` and `number_pages.py` decode them; `pages.py`, which only wants a few rows, leaves decoding to Arrow.
+Left to Arrow as well, which decodes or refuses them as always, are nested columns, encodings and codecs that neither
+Spark nor Arrow writes by default, and pages that do not add up. Nothing is read outside of the chunk's bytes.
 
-Headers are read once (`page_headers.py`) and then known; not with the footer, which keeps what it knows as long as it
-lives, but for as many chunks as take 16 MB or so.
+Headers are read once (`page_headers.py`) and cached by chunk, up to some 16 MB (`_KNOWN_CHUNKS`), and not in the
+footer, which would keep them as long as it lives.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Unusual(Exception):
-    """Something that Arrow should read."""
+    """A chunk that is left to Arrow's decoder."""
 
 
 def bits_of(valid: Bytes) -> pa.Buffer:

@@ -1,9 +1,9 @@
 """A few rows of a row group, decoding as little as Arrow can be brought to decode.
 
-Three ways, by what the rows and the column are like. CPU times for 100 neighbouring rows of a row group of 100,000
-(lineitem; pages of 20,000 rows; compare, do not quote: the machine was busy):
+Three strategies, by what the rows and the column are like. CPU times for 100 neighbouring rows of a row group of
+100,000 (lineitem; pages of 20,000 rows; compare, do not quote: the machine was busy):
 
-| way | when | comment | decimal | instruction (4 values) | date | all 15 columns |
+| strategy | when | comment | decimal | instruction (4 values) | date | all 15 columns |
 |---|---|---|---|---|---|---|
 | the chunk, then pick | rows all over the row group | 9.6 ms | 4.6 ms | 3.0 ms | 0.4 ms | 42 ms |
 | the same, strings as dictionaries | a string column stored as a dictionary | (21 ms) | - | 0.5 ms | - | 33 ms |

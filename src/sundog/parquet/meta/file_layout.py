@@ -41,7 +41,7 @@ class FileLayout:
         return found | {column.name: column for column in self.partition_columns}
 
     def stored(self, names: Sequence[str]) -> list[ColumnSource]:
-        """Those of the columns that the file really holds."""
+        """The columns among `names` that the file really holds."""
         found = (self.by_name[name] for name in names)
         return [source for source in found if isinstance(source, ColumnSource) and source.leaf >= 0]
 

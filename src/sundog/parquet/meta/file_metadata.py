@@ -247,7 +247,7 @@ def _leaves(table: Ints, root: Structs, data: bytes) -> tuple[SchemaLeaf, ...]:
 
 
 def _order_is_defined(table: Ints, root: Structs, leaves: int) -> npt.NDArray[np.bool_]:
-    """Of which leaves it is said that min and max are in the order of their type."""
+    """Which leaves have min and max in the order of their type, by the footer's column orders."""
     lists, _ = root.some(FileFields.COLUMN_ORDERS)
     orders = items_of(table, lists, STRUCT)
     if len(orders) not in (0, leaves):

@@ -16,7 +16,7 @@ the *query's* column, and nothing more:
 | null count missing | NULLs and values both possible |
 | null count = rows | no values; = 0: no NULLs |
 | partition column | low = high = its value: exact; NULL if it has none |
-| column not in the file | NULLs only |
+| column not in the file | low = high = its default; NULLs only if it has none |
 
 Bounds need not be attained: nothing here relies on a bound being a value of the row group.
 """
@@ -88,7 +88,7 @@ class Bounds:
 
     @classmethod
     def constants(cls, dtype: pa.DataType, ranks: RankColumn, rows: npt.NDArray[np.int64]) -> Bounds:
-        """Of a column that has one value, or NULL, in each slot."""
+        """Bounds of a column that has one value, or NULL, in each slot."""
         yes = np.ones(len(rows), np.bool_)
         return cls(dtype, ranks, ranks, ~ranks.known, ranks.known, np.where(ranks.known, 0, rows), yes)
 
@@ -101,7 +101,7 @@ class Bounds:
         null_counts: npt.NDArray[np.int64],
         rows: npt.NDArray[np.int64],
     ) -> Bounds:
-        """Of a column of a file, by its statistics."""
+        """Bounds of a column of a file, by its statistics."""
         return cls(dtype, low, high, null_counts != 0, null_counts != rows, null_counts, np.ones(len(rows), np.bool_))
 
 
@@ -116,8 +116,7 @@ class Statistics(Protocol):
 
 
 class PartitionStatistics:
-    """What partition values say of files before their footers are read: a slot for each, of an unknown number of
-    rows."""
+    """`Statistics` by partition values alone, before footers are read: one slot per file, as if of one row each."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Fields of many Thrift structs at once, as arrays: what footers are read with, and the error for one
-that is not sound."""
+"""Fields of many Thrift structs at once, as arrays: how footers are read; and the errors for a footer that is not
+sound."""
 
 from __future__ import annotations
 

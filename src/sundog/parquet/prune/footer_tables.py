@@ -60,7 +60,7 @@ class FooterTables:
         return found
 
     def unknown(self, files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str]) -> list[DataFile]:
-        """Those of the files that `get` would read."""
+        """The files whose footers `get` would read."""
         known, numbers = self._known(files, reading, bounded)
         return [file for file, new in zip(files, numbers.is_new, strict=True) if new] if known else list(files)
 

@@ -49,7 +49,7 @@ class _Strategy:
 
 
 def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None = None) -> Steps[Pipeline]:
-    """`best`: only these groups of the result are wanted."""
+    """The groups of a GROUP BY. `best`: only these groups of the result are wanted."""
     site, size, graph = planner.site, planner.facts.size(plan), planner.graph
     computed = sum(not isinstance(arg, Column | Literal) for call in plan.aggregates for arg in call.args)
     if not plan.keys and computed > site.costs.max_computed_sums:

@@ -48,7 +48,7 @@ from sundog.plan.lower.push_filter import push_filter
 from sundog.tree import walk
 from sundog.types import is_text
 
-_FOREIGN_ROWS = 1e9  # rows of Spark's: nobody knows, and they are not gathered to find out
+_FOREIGN_ROWS = 1e9  # rows of a Spark subtree: unknown, and so many that it is never the build side by estimate
 
 
 def estimated_rows(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
@@ -179,8 +179,8 @@ def estimated_row_bytes(plan: LogicalPlan, costs: Costs) -> float:
 def kept_by_keys(plan: LogicalPlan, facts: Facts, costs: Costs, all_kept: Collection[int] = ()) -> float:
     """A guess of the share of another table's rows whose key is among those of `plan`: as many as pass its conditions.
 
-    A GROUP BY has the keys of all its rows, so it is not by their number that keys are told. `all_kept`: the ids of
-    plans whose keys keep all rows.
+    A GROUP BY has the keys of all its rows, so the number of its groups says nothing here. `all_kept`: the ids of plans
+    whose keys keep all rows.
     """
 
     def kept(child: LogicalPlan) -> float:

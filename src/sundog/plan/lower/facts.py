@@ -55,7 +55,7 @@ class QueryFooters:
         return None
 
     def unknown(self, files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str]) -> list[DataFile]:
-        """Those of the files whose footers would be read."""
+        """The files whose footers would have to be read."""
         is_known = self._find(files, reading, bounded) is not None
         return [] if is_known else TABLES.unknown(files, reading, bounded)
 

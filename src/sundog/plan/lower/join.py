@@ -48,8 +48,8 @@ class _Sides:
 
 
 def lower_join(planner: Planner, plan: Join) -> Steps[Pipeline]:
-    """A condition that may raise is one that sundog evaluates for the same pairs as Spark: others are declined by
-    `front/early_errors.py`."""
+    """The rows of a join. Its condition may raise only if sundog evaluates it for the same pairs as Spark:
+    `front/early_errors.py` declines the others."""
     sides = _sides(planner, plan)
     if _is_partitioned(planner, sides):
         return (yield from _partitioned(planner, sides))
@@ -261,7 +261,7 @@ def _with_filters(
 ) -> LogicalPlan:
     """`plan` with filters of those of its keys that are plain columns, by the values that the other side has.
 
-    None if another key may raise: Spark computes all keys of all rows.
+    No filters if one of the keys may raise: Spark computes all keys of all rows.
     """
     if any(map(can_raise, keys)):
         return plan

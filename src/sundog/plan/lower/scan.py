@@ -1,4 +1,4 @@
-"""Scans, unions of them, and what can be said of a plan that does nothing but read and project."""
+"""Scans, unions of them, and plans that do nothing but read, filter and project."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def lower_scan(
     """The rows of a scan in balanced tasks.
 
     `as_stored`: strings that nobody looks into. `again`: the rows are read, and counted, by another stage as well.
-    `times`: as many tasks, of which each reads everything.
+    `times`: as many tasks, of which each reads everything. `is_grouped`: each task groups the rows that it reads.
     """
     access, site = planner.facts.access(scan), planner.site
     if scan.filters and not again:

@@ -42,7 +42,7 @@ def grouping_task_count(access: ParquetAccessPlan, site: Site) -> int:
 
 
 def exchange_partitions(size: Size | None, site: Site) -> int:
-    """As many as keep every slot busy; one where the input is too small to share out."""
+    """Partitions of an exchange: enough to keep every slot busy; one if the input is too small to share out."""
     if size is None:
         return min(MAX_TARGETS, site.slots * site.costs.final_tasks_per_slot)
     return min(MAX_TARGETS, task_count(size.column_bytes, site, site.costs.final_tasks_per_slot))
@@ -109,7 +109,8 @@ def sorted_ranges(size: Size | None, site: Site) -> int:
 
 
 def join_partitions(build: Size | None, probe: Size | None, site: Site) -> int:
-    """Of a join whose two sides are exchanged: as many as keep every slot busy, and fit a task's memory."""
+    """Partitions of a join whose two sides are exchanged: enough to keep every slot busy, and to fit a task's
+    memory."""
     if build is None or probe is None:
         return exchange_partitions(None, site)
     both = Size(build.column_bytes + probe.column_bytes, build.rows + probe.rows)
@@ -118,6 +119,6 @@ def join_partitions(build: Size | None, probe: Size | None, site: Site) -> int:
 
 
 def key_partitions(size: Size | None, site: Site) -> int:
-    """Of a window with PARTITION BY: as many as keep every slot busy, and half as large as would fit a task's
-    memory."""
+    """Partitions of a window with PARTITION BY: enough to keep every slot busy, and half as large as would fit a
+    task's memory."""
     return max(exchange_partitions(size, site), min(MAX_TARGETS, 2 * fewest_ranges(size, site)))

@@ -63,6 +63,7 @@ class SearchShare:
 
 
 def lower_topk(planner: Planner, plan: TopK) -> Steps[Pipeline]:
+    """The k best rows on the driver: by a search right above a scan, by merging the best of each task above others."""
     if isinstance(plan.child, Scan):
         return (yield from _search(planner, plan, plan.child))
     if isinstance(plan.child, Aggregate) and _orders_by_results(plan, plan.child):

@@ -94,6 +94,7 @@ class RangesToCome(Partitioner):
 
 
 def lower_window(planner: Planner, plan: Window) -> Steps[Pipeline]:
+    """The rows of a window, with a column for each call."""
     steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by, planner.site.costs)
     if plan.partition_by:
         return (yield from _by_key(planner, plan, steps))
@@ -213,7 +214,7 @@ def _over_reads(
 def _in_ranges(
     planner: Planner, steps: WindowSteps, ranges: Pipeline, move: RangeRepartition | KeepRange, count: int
 ) -> Steps[Pipeline | None]:
-    """None where the ranges cannot be computed apart from each other."""
+    """The window over ranges of rows, in key order; None where they cannot be computed apart from each other."""
     in_order = ranges.then(steps.sort(move))
     carries: Sequence[Carry] = ()
     if steps.need.two_passes and count > 1:

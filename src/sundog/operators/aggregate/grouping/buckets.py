@@ -96,7 +96,7 @@ def _encoded(encoder: KeyEncoder, chunks: Sequence[Chunk]) -> list[Encoded]:
 
 
 def _hashes(layout: KeyLayout, chunks: Sequence[Chunk]) -> list[Hashes]:
-    """Of keys with strings: those that came along, or new ones."""
+    """The hashes of keys with strings: those that came along, or new ones."""
     return [layout.hashes(c.keys, c.length) if c.hashes is None else c.hashes for c in chunks]
 
 
@@ -108,7 +108,7 @@ def _merged(layout: StateLayout, states: list[list[Vector]], groups: Groups) -> 
 
 
 def grouped_bytes(rows: int, words: int) -> int:
-    """What grouping looks at: words, hashes, numbers and table."""
+    """Bytes that grouping touches: words, hashes, numbers and table."""
     return rows * (8 * words + 24)
 
 
@@ -166,7 +166,7 @@ def _starts(counts: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How the rows of several chunks go to partitions, and each column's way there.
+    """How the rows of several chunks go to partitions; moves their columns there.
 
     Rows of one partition keep their order: chunk after chunk, and in a chunk as they lay.
     """

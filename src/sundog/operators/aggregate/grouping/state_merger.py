@@ -2,8 +2,8 @@
 
 What comes in waits until all of it is there, since the whole is grouped best at once, in buckets of cache size. Where
 much is expected it waits in parts, by hash: merging makes copies, and then only those of a part. When memory runs out
-before that, what is there is merged. If that halves it, it stays; otherwise it goes to disk by hash, and
-each cut is merged on its own at the end, and cut again if it must be. A key that cannot be cut (one hot key) is always
+before that, what is there is merged. If that halves it, it stays; otherwise it goes to disk by hash, and each cut is
+merged on its own at the end, and cut again if it must be. A key that cannot be cut (one hot key) is always
 halved by merging, so the recursion ends.
 """
 
@@ -20,8 +20,10 @@ from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
-_SAMPLED_PARTS = 64
-_DEEPEST_LEVEL = SPILL_LEVEL + 8
+_SAMPLED_PARTS = 64  # by hash, of which one is merged to estimate the groups of all
+_DEEPEST_LEVEL = (
+    SPILL_LEVEL + 8
+)  # of cuts of cuts: rows that share so many bits of their hash are of one key, or nearly
 
 
 class StateMerger:

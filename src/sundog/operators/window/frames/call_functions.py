@@ -14,7 +14,7 @@ def inputs_of(call: WindowCall, columns: RangeColumns) -> Inputs:
     return Inputs(columns.count, tuple(columns.values(arg) for arg in call.args), columns.mask(call.filter))
 
 
-def told_to_later(function: FrameFunction, elements: Elements) -> Elements | None:
+def carried_forward(function: FrameFunction, elements: Elements) -> Elements | None:
     """What the ranges behind need of these elements; None for nothing."""
     if isinstance(function, Shift):
         return function.essence(elements) if function.distance < 0 else None
@@ -25,7 +25,7 @@ def told_to_later(function: FrameFunction, elements: Elements) -> Elements | Non
     return elements.slice(max(elements.count - rows, 0), elements.count) if rows else None
 
 
-def told_to_earlier(function: FrameFunction, elements: Elements) -> Elements | None:
+def carried_back(function: FrameFunction, elements: Elements) -> Elements | None:
     """What the ranges before need of these elements; None for nothing."""
     if isinstance(function, Shift):
         return function.essence(elements) if function.distance > 0 else None

@@ -24,7 +24,7 @@ from sundog.functions.declaration import Order, Reach
 from sundog.functions.table import constant_of, function_of
 from sundog.operators.window.frames.order_key import is_finite
 
-MAX_EDGE_ROWS = 200_000
+MAX_EDGE_ROWS = 200_000  # of a ROWS frame, or of lag and lead: each range is handed so many values of its neighbours
 
 
 class FrameNeed(Enum):

@@ -144,7 +144,7 @@ def add_months(days: Longs, months: int) -> Longs:
 
 
 def is_finite(bound: Bound) -> bool:
-    """Whether a bound's offset is a number of which frames of this and that size are made; NaN and infinity are not."""
+    """Whether a bound's offset is neither NaN nor an infinity."""
     return not isinstance(bound.offset, float) or math.isfinite(bound.offset)
 
 

@@ -18,7 +18,7 @@ from sundog.types import is_plain
 
 HALO = "__halo"  # bool: the row belongs to another range
 ROW = "__row"  # int64: the row's number in its input, so that equal keys have one order everywhere
-OUTPUT_ROWS = 1 << 17
+OUTPUT_ROWS = 1 << 17  # of a batch of a range, at most
 
 
 class RangeColumns:
@@ -143,6 +143,6 @@ def _shared_out(array: pa.Array, places: npt.NDArray[np.int32], spans: Sequence[
 
 
 def runs_of(starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Rows that lie behind each other, apart again: each number that has any, and its rows."""
+    """Rows that were grouped by a number: each number that has rows, and its rows."""
     for number in np.flatnonzero(np.diff(starts)):
         yield int(number), rows[starts[number] : starts[number + 1]]

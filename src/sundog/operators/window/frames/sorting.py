@@ -24,8 +24,8 @@ from sundog.operators.window.frames.range_columns import ROW, RangeColumns, has,
 from sundog.types import is_text
 
 Longs = npt.NDArray[np.int64]
-_MAX_PASSES = 3
-_WORD_BITS = 63
+_MAX_PASSES = 3  # keys that are sorted one after the other; more are sorted by `expr/ordering.py`
+_WORD_BITS = 63  # of a word that stays positive
 _SEGMENT = "__segment"
 
 

@@ -29,10 +29,10 @@ from sundog.functions.table import counts_keys, frame_function, is_ranked
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import (
+    carried_back,
+    carried_forward,
     inputs_of,
     merges_ranges,
-    told_to_earlier,
-    told_to_later,
 )
 from sundog.operators.window.frames.frame_need import need_of
 from sundog.operators.window.frames.range_columns import HALO, RangeColumns, has, table_of
@@ -43,16 +43,16 @@ SUMMARY_SCHEMA = pa.schema([("range", pa.int32()), ("summary", pa.binary())])
 
 @dataclass(frozen=True)
 class CallSummary:
-    """What a range tells the ranges behind it (`to_later`) and before it (`to_earlier`) about one call."""
+    """What a range tells the ranges behind it (`forward`) and before it (`back`) about one call."""
 
-    to_later: Elements | None
-    to_earlier: Elements | None
+    forward: Elements | None
+    back: Elements | None
     hazard: Hazard = field(default_factory=Hazard)
 
 
 @dataclass(frozen=True)
 class RangeSummary:
-    """Of one range. `groups` of peers are counted only where a call asks for them."""
+    """The summary of one range. `groups` of peers are counted only where a call asks for them."""
 
     number: int
     rows: int
@@ -108,7 +108,7 @@ def summarize(
         elements = function.elements(inputs_of(call, columns))
         hazard = function.hazard(elements) if merges_ranges(call) else Hazard()
         told[call.name] = CallSummary(
-            _detached(told_to_later(function, elements)), _detached(told_to_earlier(function, elements)), hazard
+            _detached(carried_forward(function, elements)), _detached(carried_back(function, elements)), hazard
         )
     return RangeSummary(number, columns.count, groups, told)
 
@@ -134,8 +134,8 @@ def carries_of(summaries: Sequence[RangeSummary], calls: Sequence[WindowCall]) -
         function = frame_function(call)
         if not function.is_harmless(Hazard.merge([part.hazard for part in told])):
             return None
-        _hand_on([part.to_later for part in told], before, function, told_to_later)
-        _hand_on([part.to_earlier for part in reversed(told)], behind[::-1], function, told_to_earlier)
+        _hand_on([part.forward for part in told], before, function, carried_forward)
+        _hand_on([part.back for part in reversed(told)], behind[::-1], function, carried_back)
     return [Carry(*parts) for parts in zip(_standings(summaries), before, behind, strict=True)]
 
 
@@ -145,14 +145,14 @@ def _hand_on(
     function: FrameFunction,
     tell: Callable[[FrameFunction, Elements], Elements | None],
 ) -> None:
-    """Give each range what all before it have told; `tell` makes one essence of several."""
+    """Give each range what all ranges before it carry on; `tell` makes one essence of several."""
     so_far: Elements | None = None
     for part, receiver in zip(parts, given, strict=True):
         if so_far is not None:
             receiver[function.call.name] = so_far
         if part is not None:
             joined = [part] if so_far is None else [so_far, part]
-            if tell is told_to_earlier:
+            if tell is carried_back:
                 joined.reverse()
             so_far = tell(function, Elements.concat(joined))
 

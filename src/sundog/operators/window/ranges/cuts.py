@@ -294,10 +294,3 @@ def estimated_halo(sample: KeySample, ranges: WordRanges | RowRanges) -> float:
         return 0.0
     routes = ranges.routes(sample.keys)
     return float(((routes.lasts - routes.firsts) * sample.weights).sum()) / total
-
-
-def halo_overhead(
-    sample: KeySample, order_by: Sequence[SortKey], frames: Sequence[Frame], counts: Sequence[int]
-) -> dict[int, float]:
-    """Rows routed over rows, for each number of ranges: from the sample alone, without moving anything."""
-    return {count: 1.0 + estimated_halo(sample, cut_ranges(sample, order_by, frames, count)) for count in counts}

@@ -137,7 +137,8 @@ def ranges_from_statistics(
     max_amplification: float,
     costs: WindowCosts,
 ) -> RangeReads | None:
-    """What each of at most `ranges` ranges reads: the most even of the affordable ways, or the cheapest. None: unknown.
+    """What each of at most `ranges` ranges reads: by the most even of the affordable cuts, or by the cheapest; None if
+    statistics cannot tell.
 
     `lows` and `highs` are the key's bounds per row group, `nulls` its NULLs, -1 where unknown: as
     `parquet/meta/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.

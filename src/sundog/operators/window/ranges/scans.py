@@ -32,7 +32,7 @@ from sundog.parquet.prune.access_plan import ParquetAccessPlan
 
 @dataclass(frozen=True)
 class RangeScans:
-    """A way to read ranges: `reads` by the places of row groups in `slots`; `extremes` of the key, by statistics.
+    """What each range reads: `reads` by the places of row groups in `slots`; `extremes` of the key, by statistics.
 
     `sampled_rows` is how many rows each range holds, where a sample has told.
     """
