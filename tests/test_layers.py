@@ -119,6 +119,7 @@ BASE_PACKAGES = {"numpy", "pyarrow"}
 
 # The only modules of a layer that may speak to Spark. The modules above all layers (query, cli, ...) may as well.
 SPARK_MODULES = {
+    "front.jvm.large_text",
     "front.spark_errors",
     "front.splice",
     "front.write_command",
