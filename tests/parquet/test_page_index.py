@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 
 from sundog.columns.key_sets import key_set, rows_passing
 from sundog.expr.dynamic_filters.key_set import KeyFilter
+from sundog.expr.rank_columns import RankColumn
 from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import scan_tasks
 from sundog.parquet.meta.chunk_table import COLUMN_INDEX, OFFSET_INDEX
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import FOOTERS
+from sundog.parquet.meta.statistics import Bounds
 from sundog.parquet.prune.access_plan import plan_access
-from sundog.parquet.prune.page_index import PageIndex, PagePruner, page_index
+from sundog.parquet.prune.page_index import PagePruner, even_pages, page_bounds, page_rows
 from sundog.parquet.reading import ReadSpec
 from sundog.plan.costs import DRIVER
 from tests.operators.reference import same_rows
@@ -38,7 +40,8 @@ VALUES: dict[str, tuple[pa.DataType, Any]] = {
     "string": (pa.string(), st.sampled_from(["", "a", "ab", "é", "a" * 70, "a" * 70 + "b", "\U0010ffff" * 20])),
     "bool": (pa.bool_(), st.booleans()),
 }
-EVERY_PAGE = replace(DRIVER, rows_per_late_value=1, page_index_row_groups=9)
+SMALL = replace(DRIVER, page_index_rows=0)
+EVERY_PAGE = replace(SMALL, rows_per_late_value=1, page_index_row_groups=9)
 
 
 def write(path: Path, table: pa.Table, rows: int = 1000) -> Path:
@@ -52,10 +55,12 @@ def layout_of(path: Path, schema: pa.Schema) -> FileLayout:
     return FileLayout.of(ReadSpec(table.file_columns), table.files[0], footer_of(path))
 
 
-def index_of(path: Path, schema: pa.Schema, row_group: int = 0) -> PageIndex | None:
+def index_of(path: Path, schema: pa.Schema, row_group: int = 0) -> tuple[Bounds | None, Any]:
     layout = layout_of(path, schema)
     with pa.OSFile(str(path)) as source:
-        return page_index(source, layout, row_group, layout.sources[0])
+        bounds = page_bounds(source, layout, row_group, layout.sources[0])
+        pages = 25 if bounds is None else len(bounds)
+        return bounds, page_rows(source, layout, row_group, layout.sources[0], pages)
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))
@@ -91,7 +96,7 @@ def test_pages_without_a_key_are_not_decoded(tmp_path: Path) -> None:
     context = TaskContext()
     filters = (KeyFilter("k", key_set(pa.array([3, 60, 61]), DRIVER)),)
     plan = plan_access(relation([path], table.schema), ("v", "w"), None, filters)
-    batches = [batch for task in scan_tasks(plan, 1, DRIVER) for batch in task.read(context)]
+    batches = [batch for task in scan_tasks(plan, 1, SMALL) for batch in task.read(context)]
     assert [row for batch in batches for row in batch.column(0).to_pylist()] == [6, 7, 120, 121, 122, 123]
     metrics = context.metrics.as_numbers()
     assert metrics["input_rows"] == 8
@@ -105,13 +110,15 @@ def test_a_filter_that_narrows_nothing_is_asked_no_more(tmp_path: Path) -> None:
     everywhere = KeyFilter("k", key_set(pa.array(range(100)), DRIVER))
     few = KeyFilter("k", key_set(pa.array([70]), DRIVER))
     with pa.OSFile(str(path)) as source:
-        assert PagePruner((everywhere,), 1).rows_left(source, layout, [0, 1]) is None
-        pruner = PagePruner((everywhere, few), 1)
-        left = pruner.rows_left(source, layout, [1])
+        pruner = PagePruner(replace(SMALL, page_index_row_groups=1))
+        assert pruner.rows_left(source, layout, [0, 1], [everywhere]) is None
+        assert pruner.rows_left(source, layout, [1], [few]) is None
+        left = PagePruner(SMALL).rows_left(source, layout, [1], [everywhere, few])
         assert left is not None
-        assert np.flatnonzero(left).tolist() == [40, 41, 42, 43]
-        assert PagePruner((few,), 0).rows_left(source, layout, [1]) is None
-        assert PagePruner((KeyFilter("k"),), 1).rows_left(source, layout, [1]) is None
+        assert left.numbers.tolist() == [40, 41, 42, 43]
+        assert left.pages_pruned == 24
+        assert PagePruner(SMALL).rows_left(source, layout, [1], [KeyFilter("k")]) is None
+        assert PagePruner(DRIVER).rows_left(source, layout, [1], [few]) is None  # not worth it for so few rows
 
 
 @settings(max_examples=60)
@@ -126,15 +133,30 @@ def test_a_damaged_index_adds_up_or_is_none(data: st.DataObject, tmp_path_factor
         raw[at] = data.draw(st.one_of(st.sampled_from([0, 1, 127, 128, 255]), st.integers(0, 255)))
     path.write_bytes(bytes(raw))
     FOOTERS.clear()
-    index = index_of(path, table.schema)
-    if index is not None:
-        assert int(index.row_counts.sum()) == 100
-        assert (index.row_counts >= 0).all()
-        assert len(index.bounds) == len(index.row_counts)
+    bounds, counts = index_of(path, table.schema)
+    if counts is not None:
+        assert int(counts.sum()) == 100
+        assert (counts >= 0).all()
+        assert len(counts) == (25 if bounds is None else len(bounds))
 
 
 def test_files_without_an_index_have_none(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     table = pa.table({"k": np.arange(10)})
     pq.write_table(table, path)
-    assert index_of(path, table.schema) is None
+    assert index_of(path, table.schema) == (None, None)
+
+
+def test_pages_are_not_looked_up_if_most_would_hold_keys_in_any_order() -> None:
+    low, high = (RankColumn.of([end], pa.int64()) for end in (-500, 499))
+    group = Bounds.stored(pa.int64(), low, high, np.zeros(1, np.int64), np.array([1000]))
+    pages = even_pages(group, 10)
+    assert pages is not None
+    assert pages.low.tolist()[0] == -500
+    assert pages.high.tolist()[-1] == 499
+    everywhere = KeyFilter("k", key_set(pa.array(range(-500, 500, 50)), DRIVER))
+    neighbours = KeyFilter("k", key_set(pa.array(range(-120, -101)), DRIVER))
+    assert everywhere.may_hold(pages).all()
+    assert neighbours.may_hold(pages).sum() == 1
+    assert even_pages(group, 2000) is None
+    assert even_pages(Bounds.unknown(pa.int64(), 1, True), 10) is None

@@ -112,7 +112,7 @@ Aggregate: mode=final, keys=[]
       HashJoin: inner, clustered#1 = id#11
         BuildSide
           ParquetScan: dim, files=1, columns=[id#11], predicate=(id#11 < 10)
-        ParquetScan: fact, files=4, columns=[clustered#1, value#3], join_filters=[clustered#1: 10 keys]"""
+        ParquetScan: fact, files=4, columns=[clustered#1, value#3], join_filters=[clustered#1: 10 keys], 64 row groups -> 1"""  # noqa: E501
     )
 
 

@@ -15,6 +15,7 @@ from sundog.report.details import (
     RangeMark,
     RowGroupMark,
     RowGroupState,
+    ScanDetails,
     ThresholdStep,
     TopKDetails,
     WindowDetails,
@@ -268,6 +269,7 @@ def test_huge_numbers_do_not_break_the_axis() -> None:
     "notes",
     [
         [TopKDetails("n ASC", 1)],
+        [ScanDetails("facts", "d", ("d (3 keys)",))],
         [WindowDetails("n ASC")],
         [WindowDetails("n ASC", ranges=(RangeMark(0), RangeMark(5)))],
         [AggregateDetails("", 0, 0, 0, 0, 0, 0)],
@@ -279,6 +281,24 @@ def test_huge_numbers_do_not_break_the_axis() -> None:
 def test_runs_with_nothing_to_draw(notes: list[object]) -> None:
     page = page_of(Run(action="collect", accelerated=True, graphs=[StageGraph(notes=notes)], stages=[[]]))
     assert page.all("span", "verdict")[0].text == "Accelerated"
+
+
+def test_the_scan_under_a_join_shows_what_its_keys_ruled_out() -> None:
+    states = [RowGroupState.PRUNED_JOIN_FILTER] * 126 + [RowGroupState.READ, RowGroupState.PRUNED_STATISTICS]
+    marks = tuple(
+        RowGroupMark(
+            "a.parquet", number, 1000, state, KeyPoint(number, str(number)), KeyPoint(number + 1, str(number + 1))
+        )
+        for number, state in enumerate(states)
+    )
+    details = ScanDetails("facts", "d", ("d (3 keys)",), row_groups=marks, pages=7, rows=600)
+    page = page_of(Run(accelerated=True, graphs=[StageGraph(notes=[details])], stages=[[]]))
+    assert "Join: which row groups of facts were read" in page.text
+    assert "126 pruned by the keys of a join" in page.text
+    assert "1 pruned by statistics" in page.text
+    assert "the same keys ruled out 7 pages and 600 rows" in page.text
+    labels = [bar.attributes["aria-label"] for bar in page.bars()]
+    assert labels[126] == "read: a.parquet, row group 126, 126 to 127, 1,000 rows, number 127 of 128 in the table"
 
 
 def test_an_empty_run_and_an_empty_page() -> None:
@@ -385,6 +405,7 @@ def evil_run() -> Run:
                 TopKDetails(EVIL, 1, row_groups=marks, thresholds=(ThresholdStep(0, point),)),
                 WindowDetails(EVIL, (EVIL,), ranges=(RangeMark(1, point, point),), cut_by=EVIL, moved_by=EVIL),
                 AggregateDetails(EVIL, 1, 1, 0, 1, 1, 1),
+                ScanDetails(EVIL, EVIL, (EVIL,), row_groups=marks),
             )
         ],
         metrics={EVIL: 1.0},

@@ -66,8 +66,9 @@ class ScanCosts(BloomFilterCosts):
     scan_run_bytes: int  # of several row groups together
     string_test_factor: float  # cost of testing a column of strings over that of numbers
     rows_per_late_value: int  # rows for each that passes the tests, from which other columns are decoded for those only
-    key_filter_probe_rows: int  # rows of a task after which a filter by the keys of a join is judged
+    page_index_rows: int  # of a row group, from which its page index is looked up
     page_index_row_groups: int  # of a task whose pages a filter did not narrow, after which they are not looked up
+    key_filter_probe_rows: int  # rows of a task after which a filter by the keys of a join is judged
     max_key_filter_share: float  # of rows that pass it: above it, the filter is no longer tested
 
 

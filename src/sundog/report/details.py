@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 Scale = Literal["linear", "rank"]
 
@@ -43,6 +43,8 @@ class RowGroupState(Enum):
     PRUNED_STATISTICS = "pruned by statistics"
     PRUNED_INITIAL_THRESHOLD = "pruned by the initial threshold"
     PRUNED_DYNAMIC = "pruned dynamically"
+    PRUNED_JOIN_FILTER = "pruned by the keys of a join"
+    PRUNED_BLOOM_FILTER = "pruned by a Bloom filter of the file"
     NEVER_REACHED = "never reached"
     HANDED_OUT = "handed to a task"
     """An executor's task judged it by itself, and read or skipped it. How many it skipped is in the metrics."""
@@ -81,6 +83,27 @@ class TopKDetails:
     scale: Scale = "linear"
     row_groups: tuple[RowGroupMark, ...] = ()
     thresholds: tuple[ThresholdStep, ...] = ()
+    sequence: ClassVar[str] = "queue"
+
+
+@dataclass(frozen=True)
+class ScanDetails:
+    """A scan under joins: its row groups in the order of the table, on the axis of the key that ruled out most.
+
+    `filters` says of each filter its column and the number of keys. `pages` and `rows` are pages and rows that the same
+    keys ruled out inside of the row groups that were read.
+    """
+
+    table: str
+    key: str
+    filters: tuple[str, ...]
+    scale: Scale = "linear"
+    row_groups: tuple[RowGroupMark, ...] = ()
+    pages: int = 0
+    rows: int = 0
+    sequence: ClassVar[str] = "table"
+    thresholds: ClassVar[tuple[ThresholdStep, ...]] = ()
+    descending: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +167,7 @@ class AggregateDetails:
     groups_per_partition: tuple[int, ...] = ()
 
 
-ShapeDetails = TopKDetails | WindowDetails | AggregateDetails
+ShapeDetails = TopKDetails | WindowDetails | AggregateDetails | ScanDetails
 
 
 class KeyAxis:

@@ -25,7 +25,7 @@ from sundog.report.charts.bars import partition_columns, phases, timed_bars
 from sundog.report.charts.parts import Bar, Phase, RangeMap, RowGroupMap
 from sundog.report.charts.ranges import range_map
 from sundog.report.charts.row_groups import row_group_map
-from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails
+from sundog.report.details import AggregateDetails, ScanDetails, ShapeDetails, TopKDetails, WindowDetails
 from sundog.report.explain import counts_of, took_text
 from sundog.report.headline import row_groups, summary, verdict, window_rows
 from sundog.report.pictures import shapes_of
@@ -131,7 +131,7 @@ class PlanLine:
 
 @dataclass(frozen=True)
 class Picture:
-    """What one shape did. `kind` is topk, window or aggregate; the fields of the other kinds are empty."""
+    """What one shape did. `kind` is topk, window, aggregate or scan; the fields of the other kinds are empty."""
 
     kind: str
     details: ShapeDetails
@@ -274,6 +274,8 @@ def _picture(details: ShapeDetails) -> Picture:
     match details:
         case TopKDetails():
             return Picture("topk", details, row_groups=row_group_map(details))
+        case ScanDetails():
+            return Picture("scan", details, row_groups=row_group_map(details), remarks=tuple(_scan_remarks(details)))
         case WindowDetails():
             return Picture("window", details, ranges=range_map(details))
         case AggregateDetails():
@@ -284,6 +286,18 @@ def _picture(details: ShapeDetails) -> Picture:
                 partitions=partition_columns(details),
                 remarks=tuple(_aggregate_remarks(details)),
             )
+
+
+def _scan_remarks(details: ScanDetails) -> Iterator[str]:
+    """What the keys ruled out in the row groups that were read."""
+    inside = []
+    if details.pages:
+        inside.append(plural(details.pages, "page"))
+    if details.rows:
+        inside.append(plural(details.rows, "row"))
+    if inside:
+        both = " and ".join(inside)
+        yield f"In the row groups that were read, the same keys ruled out {both} before other columns were decoded."
 
 
 def _aggregate_remarks(details: AggregateDetails) -> Iterator[str]:

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 
 from sundog.metrics import Metrics
 from sundog.plan.lower.aggregate import AggregateNote
+from sundog.plan.lower.scan import FilteredScanNote
 from sundog.plan.lower.topk import TopKNote
 from sundog.plan.lower.window import ExchangeNote, ReadsNote
 from sundog.plan.records import StageRecord
 from sundog.plan.stages import StageGraph
-from sundog.report.details import AggregateDetails, ShapeDetails, TopKDetails, WindowDetails
+from sundog.report.details import AggregateDetails, ScanDetails, ShapeDetails, TopKDetails, WindowDetails
+from sundog.report.scan_details import details_of_scan
 from sundog.report.topk_details import details_of_search
 from sundog.report.window_details import details_of_exchange, details_of_reads
 
 
 def shapes_of(graph: StageGraph, records: Sequence[StageRecord]) -> list[ShapeDetails]:
-    """One record for each top-k over a scan, window without PARTITION BY, and GROUP BY of the plan."""
+    """One record for each top-k over a scan, window without PARTITION BY, GROUP BY, and scan that joins pruned."""
     found: list[ShapeDetails] = []
     for note in graph.notes:
         match note:
-            case TopKDetails() | WindowDetails() | AggregateDetails():
+            case TopKDetails() | WindowDetails() | AggregateDetails() | ScanDetails():
                 found.append(note)
             case TopKNote():
                 found.append(details_of_search(note))
@@ -30,6 +32,8 @@ def shapes_of(graph: StageGraph, records: Sequence[StageRecord]) -> list[ShapeDe
                 found.append(details_of_reads(calls, scans))
             case AggregateNote():
                 found.append(_details_of_groups(note, graph, records))
+            case FilteredScanNote():
+                found += details_of_scan(note, graph, records)
     return found
 
 

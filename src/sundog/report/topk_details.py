@@ -52,12 +52,17 @@ def decisions_of(search: TopKSearch, in_tasks: bool) -> list[Decision]:
         Decision(place, RowGroupState.PRUNED_INITIAL_THRESHOLD, start)
         for place in _places(search.plan, search.ruled_out_at_start)
     ]
+    absent = set(search.without_values)
     judged = [
-        Decision(place, taken if was_taken else RowGroupState.PRUNED_DYNAMIC, threshold)
+        Decision(place, _fate(place, absent, taken) if was_taken else RowGroupState.PRUNED_DYNAMIC, threshold)
         for slots, was_taken, threshold in search.judged
         for place in _places(search.plan, slots)
     ]
     return [*at_start, *judged]
+
+
+def _fate(place: tuple[int, int], absent: set[tuple[int, int]], taken: RowGroupState) -> RowGroupState:
+    return RowGroupState.PRUNED_BLOOM_FILTER if place in absent else taken
 
 
 def _places(plan: TopKPlan, slots: Indices) -> list[tuple[int, int]]:

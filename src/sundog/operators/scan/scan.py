@@ -66,7 +66,7 @@ class ScanTask:
         schema = self.schema
         tests = RowTests(self.predicate, self.filters, self._tested_schema, self.costs)
         blooms = BloomFilterPruner(wanted_values(self.predicate, self.filters, self.costs.bloom_filter_values))
-        pages = PagePruner(self.filters, self.costs.page_index_row_groups)
+        pages = PagePruner(self.costs)
         unread = sum(len(part.row_groups) for part in self.slices)
         try:
             for part in self.slices:
@@ -141,16 +141,17 @@ class ScanTask:
         self, reader: FileReader, groups: list[int], pages: PagePruner, context: TaskContext
     ) -> npt.NDArray[np.int64] | None:
         """The numbers of the rows whose pages may hold keys of joins, if they are so few that it pays; None for all."""
-        names = {*self.columns, *(field.name for field in self._tested_schema)}
-        if self.batch_rows is not None or not self._fits(reader, groups, sorted(names)):
+        if not self.filters or self.batch_rows is not None:
             return None
-        before = pages.pruned
-        left = pages.rows_left(reader.source, reader.layout, groups)
-        if left is None or int(np.count_nonzero(left)) * self.costs.rows_per_late_value > len(left):
+        names = {*self.columns, *(field.name for field in self._tested_schema)}
+        if not self._fits(reader, groups, sorted(names)):
+            return None
+        left = pages.rows_left(reader.source, reader.layout, groups, self.filters)
+        if left is None:
             return None
         if not self.again:
-            context.metrics.add("pages_pruned_join_filter", pages.pruned - before)
-        return np.flatnonzero(left)
+            context.metrics.add("pages_pruned_join_filter", left.pages_pruned)
+        return left.numbers
 
     def _narrow(self, rows: Narrowing, tests: list[RowTest], context: TaskContext) -> int:
         """Make the tests; how many rows are left."""

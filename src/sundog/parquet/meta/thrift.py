@@ -131,7 +131,7 @@ def list_of(fields: Struct, number: int, kinds: tuple[int, ...]) -> list[Any] | 
     return items
 
 
-STRUCTS, BINARIES, BOOLEANS, LONGS = (STRUCT,), (BINARY,), (TRUE, FALSE), (I64,)
+STRUCTS, BINARIES, BOOLEANS = (STRUCT,), (BINARY,), (TRUE, FALSE)
 
 
 def write_struct(fields: Struct) -> bytes:

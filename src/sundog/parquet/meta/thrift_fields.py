@@ -96,7 +96,6 @@ class ColumnIndexFields:
     NULL_PAGES = 1
     MIN_VALUES = 2
     MAX_VALUES = 3
-    NULL_COUNTS = 5
 
 
 class PageHeaderFields:

@@ -11,7 +11,7 @@ and look before each row group, so each is a run of its own: `split_runs(force_p
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -57,12 +57,16 @@ class FileSlice:
     identity: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FilterPruning:
-    """Files and row groups that hold no key of a join's build side, among those that the WHERE left."""
+    """Files, and slots of row groups, that hold no key of a join's build side, among those that the WHERE left."""
 
     files: int = 0
-    row_groups: int = 0
+    slots: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def row_groups(self) -> int:
+        return len(self.slots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,7 @@ class ParquetAccessPlan:
     files_total: int
     files_ruled_out: int  # by their partition values
     filters: tuple[KeyFilter, ...] = ()
-    pruned_by_filters: FilterPruning = FilterPruning()
+    pruned_by_filters: FilterPruning = field(default_factory=FilterPruning)
 
     @cached_property
     def left(self) -> Indices:
@@ -273,10 +277,9 @@ def plan_access(
         left.files, left.reading, get_footers(left.files, left.reading, left.bounded), get_footers
     )
     verdicts = PruningPredicate(predicate).verdicts(statistics)
-    pruned = 0
+    skipped = np.zeros(len(verdicts), np.bool_)
     if filters:
         skipped = (verdicts != Verdict.SKIP) & ~may_hold(statistics, filters)
-        pruned = int(np.count_nonzero(skipped))
         verdicts = np.where(skipped, np.int8(Verdict.SKIP), verdicts)
     return ParquetAccessPlan(
         left.files,
@@ -288,7 +291,7 @@ def plan_access(
         len(table.files),
         left.ruled_out,
         filters,
-        FilterPruning(left.without_keys, pruned),
+        FilterPruning(left.without_keys, np.flatnonzero(skipped)),
     )
 
 

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 class TableScan:
     """What a task of a scan reads, for explain. `dynamic`: row groups may be pruned while it runs.
 
-    `checks` are expressions that are evaluated for every row because they may raise.
+    `checks` are expressions that are evaluated for every row because they may raise. `row_groups`: how many there are,
+    and how many are left by the WHERE and the keys of joins, once these are known.
     """
 
     scan: Scan
     dynamic: bool = False
     checks: tuple[Expr, ...] = ()
+    row_groups: tuple[int, int] | None = None
 
     def describe(self) -> str:
         scan = self.scan
@@ -48,11 +50,21 @@ class TableScan:
             parts.append(f"predicate={render(scan.predicate)}")
         if scan.filters:
             parts.append(f"join_filters=[{', '.join(each.describe() for each in scan.filters)}]")
+        if self.row_groups is not None:
+            parts.append("{} row groups -> {}".format(*self.row_groups))
         if self.dynamic:
             parts.append("dynamic_rg_pruning=eligible")
         if self.checks:
             parts.append(f"must_see=[{', '.join(render(expr) for expr in self.checks)}]")
         return ", ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredScanNote:
+    """A scan that the keys of joins pruned, for the report. `read` is what explain shows of it."""
+
+    read: TableScan
+    access: ParquetAccessPlan
 
 
 @dataclass(frozen=True)
@@ -95,9 +107,12 @@ def lower_scan(
     `times`: as many tasks, of which each reads everything. `is_grouped`: each task groups the rows that it reads.
     """
     access, site = planner.facts.access(scan), planner.site
-    if scan.filters and not again:
+    read = TableScan(scan)
+    if any(each.generation for each in scan.filters) and not again:
         access.count_filters(planner.graph.metrics)
-    reads: tuple[Described, ...] = (TableScan(scan),)
+        read = replace(read, row_groups=(len(access.verdicts), len(access.left)))
+        planner.graph.notes.append(FilteredScanNote(read, access))
+    reads: tuple[Described, ...] = (read,)
     if times > 1:
         tasks = repeated_scans(access, times, site.costs, as_stored)
         reads = (HashShares(times), *reads)

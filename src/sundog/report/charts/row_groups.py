@@ -1,4 +1,5 @@
-"""The row groups of a top-k on the axis of its sort key, each with its fate, and how the threshold moved."""
+"""The row groups of a top-k, or of a scan under joins, on the axis of its key, each with its fate; of a top-k also how
+the threshold moved."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from sundog.report.details import (
     KeyPoint,
     RowGroupMark,
     RowGroupState,
+    ScanDetails,
     ThresholdStep,
     TopKDetails,
 )
@@ -34,6 +36,8 @@ _STATE_KIND = {
     RowGroupState.PRUNED_STATISTICS: "statistics",
     RowGroupState.PRUNED_INITIAL_THRESHOLD: "initial",
     RowGroupState.PRUNED_DYNAMIC: "dynamic",
+    RowGroupState.PRUNED_JOIN_FILTER: "dynamic",
+    RowGroupState.PRUNED_BLOOM_FILTER: "bloom",
     RowGroupState.NEVER_REACHED: "never",
     RowGroupState.HANDED_OUT: "given",
 }
@@ -41,7 +45,7 @@ _STATE_KIND = {
 
 @dataclass(frozen=True)
 class _Band:
-    """Neighbours in the queue with one fate: `first` to `last`, counted from 0."""
+    """Neighbours in the queue, or in the table, with one fate: `first` to `last`, counted from 0."""
 
     first: int
     last: int
@@ -61,7 +65,7 @@ class _Band:
         return min(lows, key=lambda point: point.position), max(highs, key=lambda point: point.position)
 
 
-def row_group_map(details: TopKDetails) -> RowGroupMap | None:
+def row_group_map(details: TopKDetails | ScanDetails) -> RowGroupMap | None:
     """None where there is no row group to draw."""
     marks = details.row_groups
     if not marks:
@@ -74,7 +78,8 @@ def row_group_map(details: TopKDetails) -> RowGroupMap | None:
     pitch = max(2.0, min(20.0, 460 / len(drawn)))
     gap = 3 if pitch > 9 else (1 if pitch >= 4 else 0.5)
     bars = tuple(
-        _band_bar(band, index * pitch + gap / 2, pitch - gap, axis, len(marks)) for index, band in enumerate(drawn)
+        _band_bar(band, index * pitch + gap / 2, pitch - gap, axis, f"{len(marks)} in the {details.sequence}")
+        for index, band in enumerate(drawn)
     )
     height = round(len(drawn) * pitch, 2)
     steps = _latest_per_row_group(details.thresholds)
@@ -88,7 +93,7 @@ def row_group_map(details: TopKDetails) -> RowGroupMap | None:
         ticks=axis.ticks(points) if axis else (),
         queue_numbers=_queue_numbers(drawn, pitch),
         shares=_shares(marks),
-        table=_row_group_table(drawn, len(bands)),
+        table=_row_group_table(drawn, len(bands), details.sequence),
         note=_map_note(details, bands, drawn, points),
     )
 
@@ -115,7 +120,7 @@ def _bands_of(marks: Sequence[RowGroupMark], most: int) -> list[_Band]:
     return bands
 
 
-def _band_bar(band: _Band, y: float, height: float, axis: Axis | None, total: int) -> Bar:
+def _band_bar(band: _Band, y: float, height: float, axis: Axis | None, total: str) -> Bar:
     bounds = band.bounds
     kind = _STATE_KIND[band.state]
     text = _band_text(band, total)
@@ -128,18 +133,18 @@ def _band_bar(band: _Band, y: float, height: float, axis: Axis | None, total: in
     return Bar(round(min(left, 100 - width), 3), round(width, 3), y, height, kind, text)
 
 
-def _band_text(band: _Band, total: int) -> str:
+def _band_text(band: _Band, total: str) -> str:
     first = band.marks[0]
     rows = plural(sum(mark.rows for mark in band.marks), "row")
     bounds = _bounds_text(band)
     if len(band.marks) == 1:
         return (
             f"{band.state.value}: {first.file}, row group {first.row_group}, {bounds}, {rows}, "
-            f"number {band.first + 1} of {total} in the queue"
+            f"number {band.first + 1} of {total}"
         )
     return (
         f"{band.state.value}: {plural(len(band.marks), 'row group')}, {bounds}, {rows}, "
-        f"numbers {band.first + 1} to {band.last + 1} of {total} in the queue"
+        f"numbers {band.first + 1} to {band.last + 1} of {total}"
     )
 
 
@@ -200,7 +205,7 @@ def _shares(marks: Sequence[RowGroupMark]) -> tuple[Share, ...]:
     return tuple(shares)
 
 
-def _row_group_table(bands: Sequence[_Band], total: int) -> Table:
+def _row_group_table(bands: Sequence[_Band], total: int, sequence: str) -> Table:
     rows = []
     for band in bands:
         first, last = band.marks[0], band.marks[-1]
@@ -214,16 +219,22 @@ def _row_group_table(bands: Sequence[_Band], total: int) -> Table:
         count = f"{sum(mark.rows for mark in band.marks):,}"
         rows.append((number, file, group, low, high, count, band.state.value))
     note = f"The first {len(bands):,} of {total:,} entries." if total > len(bands) else ""
-    return Table(("Queue", "File", "Row group", "Minimum", "Maximum", "Rows", "What happened"), tuple(rows), note)
+    return Table(
+        (sequence.capitalize(), "File", "Row group", "Minimum", "Maximum", "Rows", "What happened"), tuple(rows), note
+    )
 
 
-def _map_note(details: TopKDetails, bands: Sequence[_Band], drawn: Sequence[_Band], points: Sequence[KeyPoint]) -> str:
+def _map_note(
+    details: TopKDetails | ScanDetails, bands: Sequence[_Band], drawn: Sequence[_Band], points: Sequence[KeyPoint]
+) -> str:
     notes = []
     if len(bands) < len(details.row_groups):
-        notes.append("Neighbours in the queue that met the same fate are drawn as one bar.")
+        notes.append(f"Neighbours in the {details.sequence} that met the same fate are drawn as one bar.")
     if len(drawn) < len(bands):
         left = sum(len(band.marks) for band in bands[len(drawn) :])
-        notes.append(f"The last {plural(left, 'row group')} of the queue are not drawn, but counted above.")
+        notes.append(
+            f"The last {plural(left, 'row group')} of the {details.sequence} are not drawn, but counted above."
+        )
     if any(band.bounds is None for band in drawn):
         notes.append(
             "A dashed bar over the whole width has no minimum and maximum in its file, so it could not be judged."

@@ -1,0 +1,117 @@
+"""A star query with a dimension of which one row in a hundred is asked for: how little of the fact table is read.
+
+Counters, not times. Over a clustered key under 5 % of the row groups are read; over a random key the other columns are
+decoded for under 5 % of the rows. The report draws the same scan.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr
+from sundog.expr.nodes import Column, Compare, CompareOp, Literal
+from sundog.plan.logical import Aggregate, Filter, Join, LogicalPlan, Scan
+from sundog.report.charts.row_groups import row_group_map
+from sundog.report.details import RowGroupState, ScanDetails
+from sundog.report.pictures import shapes_of
+from sundog.tables.parquet_folder import ParquetFolder
+from sundog.tables.table import DataFile, FileColumn
+from tests.plan.test_joins import metric
+from tests.plan.test_lower import Planned, run
+
+LONG, TEXT = pa.int64(), pa.string()
+ROWS, ROW_GROUPS, KEYS = 256_000, 128, 10_000
+KEY_OF = {"clustered": Column("clustered#1", LONG), "random": Column("random#2", LONG)}
+
+
+def scan_of(path: Path, label: str, table: pa.Table, first_id: int, **options: int) -> Scan:
+    pq.write_table(table, path, **options)
+    status = path.stat()
+    file = DataFile(str(path), status.st_size, status.st_mtime_ns // 1_000_000)
+    names = [f"{field.name}#{first_id + at}" for at, field in enumerate(table.schema)]
+    columns = tuple(FileColumn(name, field.name, field.type) for name, field in zip(names, table.schema, strict=True))
+    return Scan(ParquetFolder((file,), columns, label=label), tuple(names))
+
+
+@pytest.fixture(scope="module")
+def star(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scan, Scan]:
+    """Facts in the order of `clustered`; a dimension of 10,000 keys in a hundred regions of neighbours."""
+    folder = tmp_path_factory.mktemp("star")
+    at = np.arange(ROWS)
+    columns = {"clustered": at * KEYS // ROWS, "random": at * 7919 % KEYS, "price": at % 1000, "amount": at % 77}
+    facts = scan_of(folder / "facts.parquet", "facts", pa.table(columns), 1, row_group_size=ROWS // ROW_GROUPS)
+    keys = np.arange(KEYS)
+    regions = pa.array([f"region {key // 100}" for key in keys.tolist()])
+    return facts, scan_of(folder / "dim.parquet", "dim", pa.table({"id": keys, "region": regions}), 11)
+
+
+def query(star: tuple[Scan, Scan], key: Column) -> LogicalPlan:
+    """`SELECT amount, sum(price) FROM facts JOIN dim ON key = id WHERE region = 'region 42' GROUP BY amount`"""
+    facts, dimension = star
+    wanted = Compare(CompareOp.EQ, Column("region#12", TEXT), Literal("region 42", TEXT))
+    both = Join(facts, Filter(dimension, wanted), JoinKind.INNER, (JoinKey(key, Column("id#11", LONG)),))
+    amount = NamedExpr("amount#4", Column("amount#4", LONG))
+    return Aggregate(both, (amount,), (AggregateCall("s#90", "sum", (Column("price#3", LONG),), LONG),))
+
+
+def of_facts(planned: Planned) -> dict[str, float]:
+    """What the scan of the fact table counted: the one with a filter."""
+    counted = [record.operators[0].metrics.as_dict() for record in planned.records]
+    [found] = [each for each in counted if "rows_pruned_join_filter" in each]
+    return found
+
+
+def expected(key: str) -> tuple[int, int]:
+    at = np.arange(ROWS)
+    keys = at * KEYS // ROWS if key == "clustered" else at * 7919 % KEYS
+    kept = keys // 100 == 42
+    return int(kept.sum()), int((at % 1000)[kept].sum())
+
+
+@pytest.mark.parametrize("key", ["clustered", "random"])
+def test_a_star_query_reads_little_of_its_fact_table(star: tuple[Scan, Scan], key: str) -> None:
+    found = run(query(star, KEY_OF[key]))
+    rows, total = expected(key)
+    assert sum(sum(batch.column(1).to_pylist()) for batch in found.rows) == total
+    assert metric(found, "join_probe_rows") == rows
+    counted = of_facts(found)
+    if key == "clustered":
+        assert counted["row_groups_scanned"] < 0.05 * ROW_GROUPS
+        assert metric(found, "row_groups_pruned_join_filter") == ROW_GROUPS - counted["row_groups_scanned"]
+        assert f"128 row groups -> {counted['row_groups_scanned']:.0f}" in found.text
+    else:
+        assert counted["input_rows"] == ROWS
+        assert counted["input_rows"] - counted["rows_pruned_join_filter"] == rows < 0.05 * ROWS
+        others = counted["bytes_decoded"] - whole_bytes(star[0], "random")
+        assert 0 < others < 0.05 * (whole_bytes(star[0], "price") + whole_bytes(star[0], "amount"))
+        assert "128 row groups -> 128" in found.text
+
+
+def whole_bytes(scan: Scan, name: str) -> int:
+    metadata = pq.read_metadata(scan.table.files[0].path)
+    at = metadata.schema.names.index(name)
+    groups = range(metadata.num_row_groups)
+    return sum(metadata.row_group(group).column(at).total_uncompressed_size for group in groups)
+
+
+def test_the_report_draws_the_row_groups_of_the_probe_side(star: tuple[Scan, Scan]) -> None:
+    found = run(query(star, KEY_OF["clustered"]))
+    [details] = [each for each in shapes_of(found.graph, found.records) if isinstance(each, ScanDetails)]
+    states = [mark.state for mark in details.row_groups]
+    read = states.count(RowGroupState.READ)
+    assert read == of_facts(found)["row_groups_scanned"]
+    assert states.count(RowGroupState.PRUNED_JOIN_FILTER) == ROW_GROUPS - read
+    assert (details.table, details.filters) == ("facts", ("clustered#1 (100 keys)",))
+    middle = details.row_groups[states.index(RowGroupState.READ)]
+    assert middle.low is not None
+    assert middle.high is not None
+    assert middle.low.position <= 4200 <= middle.high.position
+    drawn = row_group_map(details)
+    assert drawn is not None
+    assert sum("pruned by the keys of a join" in bar.text for bar in drawn.bars) == ROW_GROUPS - read
+    assert "in the table" in drawn.bars[0].text
