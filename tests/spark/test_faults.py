@@ -53,7 +53,7 @@ SEEN = {
 STAGES = {
     "aggregate": ["Scan", "Merge groups"],
     "topk": ["TopK round 1", "TopK round 2", "Materialize"],
-    "distinct": ["Scan", "Merge groups"],
+    "distinct": ["Scan", "Merge groups", "Merge groups"],
     "window": ["Sample", "Scan", "Window"],
     "running": ["Sample", "Scan", "Window", "Summarize", "Window"],
     "partitioned": ["Scan", "Window"],
