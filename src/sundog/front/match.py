@@ -16,12 +16,12 @@ from sundog.config import Settings
 from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
-from sundog.front.catalyst_json import Node, object_name
+from sundog.front.catalyst_json import Node
 from sundog.front.early_errors import early_errors
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import translate
 from sundog.front.floating_point import added_as_spark_does
-from sundog.front.partitioning import check_repartition, drawn_over_moved_rows, has_one_partition, shows_partitions
+from sundog.front.partitioning import check_repartition, has_one_partition, shows_partitions
 from sundog.front.relation.columns import internal_name
 from sundog.front.relation.local_rows import rows_without_columns
 from sundog.front.repeated_columns import at_places, column_name, each_once
@@ -29,7 +29,7 @@ from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.join import exists_name, match_join, shows_right
 from sundog.front.shapes.runtime_filters import without_runtime_filters
-from sundog.front.shapes.topk import match_limit
+from sundog.front.shapes.topk import match_limit, sort_key
 from sundog.front.shapes.union import match_union
 from sundog.front.shapes.window import match_window
 from sundog.front.worth import has_shape, reads_a_table, reads_more_in_subqueries
@@ -39,6 +39,8 @@ from sundog.tables.table import Table
 
 TableReader = Callable[[Node, Node | None], Table]
 ForeignReader = Callable[[Node], Foreign]
+Judge = Callable[[LogicalPlan], Reason | None]
+"""Why a shape over rows of Spark's is left to Spark; None where it pays to hand the rows over."""
 MAX_OPERATORS = 100  # some five Python calls each; Python allows a thousand inside each other
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
@@ -63,6 +65,10 @@ class Matches:
         self.reasons.extend(reason for reason in reasons if reason not in self.reasons)
 
 
+def _take(shape: LogicalPlan) -> Reason | None:
+    return None
+
+
 def match_plan(
     root: Node,
     read_table: TableReader,
@@ -71,13 +77,14 @@ def match_plan(
     session: Scope,
     collected: bool = True,
     subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
+    judge: Judge = _take,
 ) -> Matches:
     """Every maximal subtree that sundog can take, and the reasons for the shapes that it cannot.
 
     `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the
     rows of the whole are wanted on the driver. `subqueries`: the plans of those that were read up to now.
     """
-    matcher = _Matcher(read_table, read_foreign, settings, session, collected, subqueries)
+    matcher = _Matcher(read_table, read_foreign, settings, session, collected, judge, subqueries)
     matches = Matches()
     matcher.search_all(root, matches)
     if not matches.found and not matches.reasons:
@@ -86,10 +93,10 @@ def match_plan(
 
 
 def convert_subquery(
-    root: Node, read_table: TableReader, read_foreign: ForeignReader, settings: Settings, session: Scope
+    root: Node, tables: TableReader, foreign: ForeignReader, settings: Settings, session: Scope, judge: Judge = _take
 ) -> LogicalPlan:
     """The plan of a scalar subquery, with its columns in Catalyst's order; those of its struct where it gives one."""
-    return _Matcher(read_table, read_foreign, settings, session, collected=False).convert_subquery(root)
+    return _Matcher(tables, foreign, settings, session, False, judge).convert_subquery(root)
 
 
 class _Matcher:
@@ -102,6 +109,7 @@ class _Matcher:
         settings: Settings,
         session: Scope,
         collected: bool,
+        judge: Judge,
         subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
     ) -> None:
         self._read_table = read_table
@@ -110,6 +118,7 @@ class _Matcher:
         self._session = session
         self._collected = collected
         self._subqueries = subqueries
+        self._judge = judge
         self._foreign_names: dict[tuple[int, ...], list[str]] = {}
         self._heights: dict[int, int] = {}
         self._shapes_above = 0
@@ -217,8 +226,7 @@ class _Matcher:
                 return self._limit(node)
             case "Aggregate":
                 self._check_enabled(self._settings.aggregate_enabled, "spark.sundog.aggregate.enabled", node)
-                child = self._convert_input(node.child)
-                return self._in_order_of_addition(match_aggregate(node, child, self._scope(child)))
+                return self._shape(node, match_aggregate)
             case "Expand":
                 child = self._convert(node.child)
                 return match_expand(node, child, self._scope(child))
@@ -232,8 +240,7 @@ class _Matcher:
                 return match_join(node, left, right, self._scope(left, right))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
-                child = self._convert_input(node.child) if node["partitionSpec"] else self._window_input(node)
-                return self._in_order_of_addition(match_window(node, child, self._scope(child)))
+                return self._shape(node, match_window)
             case "Repartition" | "RepartitionByExpression" | "RebalancePartitions" if self._shapes_above:
                 check_repartition(node)
                 return self._convert(node.child)
@@ -291,21 +298,28 @@ class _Matcher:
             plan = self._project(project, plan)
         return plan
 
-    def _window_input(self, node: Node) -> LogicalPlan:
-        """A window without PARTITION BY is worth taking whatever lies below it: Spark would run it on one core."""
+    def _shape(self, node: Node, matched: Callable[[Node, LogicalPlan, Scope], LogicalPlan]) -> LogicalPlan:
+        """An aggregate or a window over its input, or over rows of Spark's where sundog cannot compute the input."""
+        why: tuple[Reason, ...] = ()
         try:
-            return self._convert_input(node.child)
-        except Declined:
-            if any(below.name in SHAPE_NODES for below in node.child.walk()):
-                raise
-            drawn = drawn_over_moved_rows(node.child)
-            if drawn is not None:
-                raise Declined(drawn) from None
-            foreign = self._read_foreign(node.child)
-            if not foreign.fields:  # Arrow batches without columns do not say how many rows they have
-                raise Declined.because(Code.SOURCE, "rows of Spark's without any column", node.child.name) from None
-            self._foreign_names[node.child.path] = [column_name(place) for place in foreign.schema.names]
-            return foreign
+            child = self._convert_input(node.child)
+        except Declined as declined:
+            child, why = self._foreign_input(node.child, declined), declined.reasons
+        plan = self._in_order_of_addition(matched(node, child, self._scope(child)))
+        if isinstance(child, Foreign) and (problem := self._judge(plan)) is not None:
+            raise Declined(*why, problem)
+        return plan
+
+    def _foreign_input(self, node: Node, declined: Declined) -> Foreign:
+        """The rows of a subtree that only Spark can compute. Raises `declined` where a shape below may be taken."""
+        if any(below.name in SHAPE_NODES for below in node.walk()):
+            raise declined
+        try:
+            foreign = self._read_foreign(node)
+        except Declined as problem:
+            raise Declined(*declined.reasons, *problem.reasons) from None
+        self._foreign_names[node.path] = [column_name(place) for place in foreign.schema.names]
+        return foreign
 
     def _topk_below_projection(self, node: Node) -> Match | None:
         """Where Spark must compute what lies between limit and sort, the rows that it computes it for are still ours.
@@ -323,7 +337,7 @@ class _Matcher:
 
     def _order(self, sort: Node, child: LogicalPlan) -> tuple[SortKey, ...]:
         scope = self._scope(child)
-        return tuple(_sort_key(key, scope) for key in sort["order"])
+        return tuple(sort_key(key, scope) for key in sort["order"])
 
     def _output_names(self, node: Node) -> list[str]:
         """The internal names of what a Catalyst node puts out, in its order; one that is put out twice is there
@@ -375,15 +389,6 @@ def _local_rows(node: Node) -> LocalRows:
     if isinstance(rows, Declined):
         raise rows
     return LocalRows(rows)
-
-
-def _sort_key(tree: Node, scope: Scope) -> SortKey:
-    if tree.name != "SortOrder":
-        raise Declined.because(Code.PLAN_VERSION, f"a sort key is a {tree.name}", "Sort")
-    direction, nulls = object_name(tree["direction"]), object_name(tree["nullOrdering"])
-    if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
-        raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Sort")
-    return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
 
 
 def struct_values(root: Node) -> list[Node] | None:

@@ -16,8 +16,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sundog.front.catalyst_json import Node
+from sundog.expr.ordering import SortKey
+from sundog.front.catalyst_json import Node, object_name
 from sundog.front.expressions.literals import literal_value
+from sundog.front.expressions.reading import Scope
+from sundog.front.expressions.translate import translate
 from sundog.support import Code, Declined
 
 
@@ -64,3 +67,13 @@ def _constant(expression: Node) -> int:
     if value is None:
         raise Declined.because(Code.PLAN_VERSION, "LIMIT or OFFSET is NULL", "Limit")
     return value
+
+
+def sort_key(tree: Node, scope: Scope) -> SortKey:
+    """A key of Catalyst's Sort; declines an order that is not known."""
+    if tree.name != "SortOrder":
+        raise Declined.because(Code.PLAN_VERSION, f"a sort key is a {tree.name}", "Sort")
+    direction, nulls = object_name(tree["direction"]), object_name(tree["nullOrdering"])
+    if direction not in ("Ascending", "Descending") or nulls not in ("NullsFirst", "NullsLast"):
+        raise Declined.because(Code.PLAN_VERSION, f"unknown order {direction} {nulls}", "Sort")
+    return SortKey(translate(tree.child_at(0), scope), direction == "Descending", nulls == "NullsFirst")
