@@ -42,6 +42,12 @@ class Planned:
         return len(self.parts) == 1 and self.parts[0][0].path == ()
 
     @property
+    def spark_inputs(self) -> dict[int, tuple[CatalystPlan, tuple[int, ...]]]:
+        """Those of `foreign` that a part reads: others were looked at, and left with what is above them."""
+        read = {node.handle for node in self._nodes if isinstance(node, Foreign)}
+        return {handle: place for handle, place in self.foreign.items() if handle in read}
+
+    @property
     def leaves_nothing(self) -> bool:
         """Whether Spark computes no part of the query: sundog's part is the whole plan, down to the files."""
         trees = plans_read(self.parts[0][1], self.subqueries) if self.is_whole else []

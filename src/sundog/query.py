@@ -13,6 +13,7 @@ When these steps are taken, and what happens when one of them fails, is in `acti
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from time import perf_counter
 
 import pyarrow as pa
@@ -25,7 +26,10 @@ from sundog.front.jvm.plan import CatalystPlan
 from sundog.front.read_query import QueryReader
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.splice import frame_at, schema_at, splice
+from sundog.plan.costs import read_costs
+from sundog.plan.logical import LogicalPlan
 from sundog.plan.rules.order import optimize
+from sundog.plan.spark_rows import may_be_left, why_left_to_spark
 from sundog.plan.subqueries import two_rows_at_most
 from sundog.planned import Planned
 from sundog.run import Run
@@ -37,10 +41,18 @@ from sundog.versions import spark_version
 log = logging.getLogger("sundog")
 
 
-def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings, collected: bool) -> Planned | None:
+def plan_frame(
+    frame: DataFrame,
+    run: Run,
+    conf: SessionConf,
+    settings: Settings,
+    collected: bool,
+    refused: Reason | None = None,
+) -> Planned | None:
     """What sundog would take of this DataFrame; None, with reasons in `run`, if nothing.
 
-    `collected`: its rows are wanted on the driver.
+    `collected`: its rows are wanted on the driver. `refused`: why nothing is taken over rows of Spark's that Spark
+    might compute as well, if that is known.
     """
     started = perf_counter()
     try:
@@ -48,7 +60,7 @@ def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings
             raise Declined.because(Code.STREAMING, "the DataFrame is a stream")
         conf.check(settings.trusted_settings)
         catalyst = CatalystPlan.of(frame.sparkSession._jvm, frame._jdf, hold_listings=collected)
-        reader = QueryReader(frame.sparkSession, conf, settings)
+        reader = QueryReader(frame.sparkSession, conf, settings, _judge(settings, refused))
         matches = reader.match(catalyst, collected)
         run.decline(*matches.reasons)
         planned = Planned(frame, catalyst, reader.foreign, settings)
@@ -65,6 +77,12 @@ def plan_frame(frame: DataFrame, run: Run, conf: SessionConf, settings: Settings
     finally:
         run.planning_seconds += perf_counter() - started
     return None
+
+
+def _judge(settings: Settings, refused: Reason | None) -> Callable[[LogicalPlan], Reason | None]:
+    """Tells of a shape over rows of Spark's why it is left to Spark."""
+    costs = read_costs(settings.costs).executors
+    return lambda shape: why_left_to_spark(shape, costs) or (refused if may_be_left(shape) else None)
 
 
 def whole_table(planned: Planned, run: Run, executions: list[Execution]) -> pa.Table:
@@ -85,10 +103,15 @@ def splice_parts(planned: Planned, run: Run, executions: list[Execution], for_go
     return splice(planned.session, planned.catalyst.jplan, replacements, planned.frame.columns)
 
 
+def spark_inputs(planned: Planned) -> dict[int, DataFrame]:
+    """The frames of the rows that only Spark can read, by handle."""
+    return {handle: frame_at(planned.session, *place) for handle, place in planned.spark_inputs.items()}
+
+
 def _start(planned: Planned, part: int, run: Run, executions: list[Execution], for_good: bool = False) -> Execution:
     """Plan and start a part; its graph of stages is on the run from then on."""
     session, (_, tree) = planned.session, planned.parts[part]
-    inputs = {handle: frame_at(session, *place) for handle, place in planned.foreign.items()}
+    inputs = spark_inputs(planned)
     settings, progress, subqueries = planned.settings, planned.progress, planned.subqueries
     unusable, on_graph = executor_problem(session), run.graphs.append
     execution = execute(tree, session, settings, inputs, unusable, on_graph, progress, for_good, subqueries)

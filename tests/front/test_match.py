@@ -42,7 +42,7 @@ def relation_of(leaf: Node, condition: Node | None) -> ParquetFolder:
 
 
 def foreign_of(node: Node) -> Foreign:
-    raise Declined.because(Code.UNKNOWN_NODE, "no Spark here", node.name)
+    raise Declined()  # and no reason beside those of the plan
 
 
 def match(text: str, settings: Settings = Settings(), folder: Path = NEWEST) -> Matches:  # noqa: B008

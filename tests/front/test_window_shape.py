@@ -39,7 +39,7 @@ BERLIN = Zone("Europe/Berlin", 3600, ((828_234_000, 3600, 7200),))
 
 
 def no_spark(node: Node) -> Foreign:
-    raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)
+    raise Declined()  # and no reason beside those of the plan
 
 
 def match(text: str, zone: str = "UTC", folder: Path = NEWEST) -> Matches:

@@ -10,7 +10,7 @@ from sundog.config import read_settings
 from sundog.environment.shipping import executor_problem
 from sundog.front.session.session_conf import SessionConf
 from sundog.plan.stages import StageGraph
-from sundog.query import plan_frame
+from sundog.query import plan_frame, spark_inputs
 from sundog.report.explain import analyzed_text, explain_text
 from sundog.run import Run, last_run, start_run
 from sundog.runtime.execute import explain as plan_only
@@ -62,9 +62,9 @@ def _graphs(frame: DataFrame, run: Run) -> list[StageGraph]:
     planned = plan_frame(frame, run, conf, settings, collected=True)
     if planned is None:
         return []
-    unusable = executor_problem(session)
+    unusable, inputs = executor_problem(session), spark_inputs(planned)
     with run.notes_declined():
-        return [plan_only(tree, session, settings, unusable, planned.subqueries) for _, tree in planned.parts]
+        return [plan_only(tree, session, settings, inputs, unusable, planned.subqueries) for _, tree in planned.parts]
     return []
 
 

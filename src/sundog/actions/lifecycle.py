@@ -229,7 +229,28 @@ def _collected(frame: DataFrame) -> Any:
 
 
 def _start(action: Action[T], life: _Life, planned: Planned) -> Callable[[], T]:
-    """Compute what runs on the driver or is the whole result. What is returned hands it over."""
+    """Compute what runs on the driver or is the whole result. What is returned hands it over.
+
+    Where the first rows of Spark's show that taking them does not pay, the rest of the query is still taken.
+    """
+    try:
+        return _started(action, life, planned)
+    except Declined as declined:
+        if not planned.spark_inputs or declined.reasons[0].code is not Code.COST:
+            raise
+        conf, collected = SessionConf.of(action.session), action.on_table is not None
+        life.run.decline(*declined.reasons)
+        again = plan_frame(planned.frame, life.run, conf, planned.settings, collected, declined.reasons[0])
+        if again is None:
+            raise
+        _abandon(life)
+        life.executions.clear()
+        life.run.graphs.clear()
+        life.run.stages.clear()
+        return _started(action, life, again)
+
+
+def _started(action: Action[T], life: _Life, planned: Planned) -> Callable[[], T]:
     planned.progress = life.progress = progress_sink(planned.settings.progress_enabled)
     if planned.settings.ui_enabled:
         life.entry = SqlExecution.start(action.session, f"sundog: {planned.title}", f"{action.name}, run by sundog")

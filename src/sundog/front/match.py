@@ -21,7 +21,7 @@ from sundog.front.early_errors import early_errors
 from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import translate, translate_sort_key
 from sundog.front.floating_point import added_as_spark_does
-from sundog.front.partitioning import check_repartition, drawn_over_moved_rows, has_one_partition, shows_partitions
+from sundog.front.partitioning import check_repartition, has_one_partition, shows_partitions
 from sundog.front.relation.columns import internal_name
 from sundog.front.relation.local_rows import rows_without_columns
 from sundog.front.repeated_columns import at_places, column_name, each_once
@@ -39,6 +39,8 @@ from sundog.tables.table import Table
 
 TableReader = Callable[[Node, Node | None], Table]
 ForeignReader = Callable[[Node], Foreign]
+Judge = Callable[[LogicalPlan], Reason | None]
+"""Why a shape over rows of Spark's is left to Spark; None where it pays to hand the rows over."""
 MAX_OPERATORS = 100  # some five Python calls each; Python allows a thousand inside each other
 SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
@@ -63,6 +65,10 @@ class Matches:
         self.reasons.extend(reason for reason in reasons if reason not in self.reasons)
 
 
+def _take(shape: LogicalPlan) -> Reason | None:
+    return None
+
+
 def match_plan(
     root: Node,
     read_table: TableReader,
@@ -71,13 +77,14 @@ def match_plan(
     session: Scope,
     collected: bool = True,
     subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
+    judge: Judge = _take,
 ) -> Matches:
     """Every maximal subtree that sundog can take, and the reasons against the shapes that it cannot take.
 
     `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the
     rows of the whole query are wanted on the driver. `subqueries`: the plans of scalar subqueries read so far.
     """
-    matcher = _Matcher(read_table, read_foreign, settings, session, collected, subqueries)
+    matcher = _Matcher(read_table, read_foreign, settings, session, collected, judge, subqueries)
     matches = Matches()
     matcher.search_all(root, matches)
     if not matches.found and not matches.reasons:
@@ -86,10 +93,10 @@ def match_plan(
 
 
 def convert_subquery(
-    root: Node, read_table: TableReader, read_foreign: ForeignReader, settings: Settings, session: Scope
+    root: Node, tables: TableReader, foreign: ForeignReader, settings: Settings, session: Scope, judge: Judge = _take
 ) -> LogicalPlan:
     """The plan of a scalar subquery, with its columns in Catalyst's order; those of its struct where it gives one."""
-    return _Matcher(read_table, read_foreign, settings, session, collected=False).convert_subquery(root)
+    return _Matcher(tables, foreign, settings, session, False, judge).convert_subquery(root)
 
 
 class _Matcher:
@@ -102,6 +109,7 @@ class _Matcher:
         settings: Settings,
         session: Scope,
         collected: bool,
+        judge: Judge,
         subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
     ) -> None:
         self._read_table = read_table
@@ -110,6 +118,7 @@ class _Matcher:
         self._session = session
         self._collected = collected
         self._subqueries = subqueries
+        self._judge = judge
         self._foreign_names: dict[tuple[int, ...], list[str]] = {}
         self._heights: dict[int, int] = {}
         self._shapes_above = 0
@@ -216,8 +225,7 @@ class _Matcher:
                 return self._limit(node)
             case "Aggregate":
                 self._check_enabled(self._settings.aggregate_enabled, "spark.sundog.aggregate.enabled", node)
-                child = self._convert_input(node.child)
-                return self._in_order_of_addition(match_aggregate(node, child, self._scope(child)))
+                return self._shape(node, match_aggregate)
             case "Expand":
                 child = self._convert(node.child)
                 return match_expand(node, child, self._scope(child))
@@ -231,8 +239,7 @@ class _Matcher:
                 return match_join(node, left, right, self._scope(left, right))
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
-                child = self._convert_input(node.child) if node["partitionSpec"] else self._window_input(node)
-                return self._in_order_of_addition(match_window(node, child, self._scope(child)))
+                return self._shape(node, match_window)
             case "Repartition" | "RepartitionByExpression" | "RebalancePartitions" if self._shapes_above:
                 check_repartition(node)
                 return self._convert(node.child)
@@ -290,21 +297,28 @@ class _Matcher:
             plan = self._project(project, plan)
         return plan
 
-    def _window_input(self, node: Node) -> LogicalPlan:
-        """A window without PARTITION BY is worth taking whatever lies below it: Spark would run it on one core."""
+    def _shape(self, node: Node, matched: Callable[[Node, LogicalPlan, Scope], LogicalPlan]) -> LogicalPlan:
+        """An aggregate or a window over its input, or over rows of Spark's where sundog cannot compute the input."""
+        why: tuple[Reason, ...] = ()
         try:
-            return self._convert_input(node.child)
-        except Declined:
-            if any(below.name in SHAPE_NODES for below in node.child.walk()):
-                raise
-            drawn = drawn_over_moved_rows(node.child)
-            if drawn is not None:
-                raise Declined(drawn) from None
-            foreign = self._read_foreign(node.child)
-            if not foreign.fields:  # Arrow batches without columns do not say how many rows they have
-                raise Declined.because(Code.SOURCE, "rows of Spark's without any column", node.child.name) from None
-            self._foreign_names[node.child.path] = [column_name(place) for place in foreign.schema.names]
-            return foreign
+            child = self._convert_input(node.child)
+        except Declined as declined:
+            child, why = self._foreign_input(node.child, declined), declined.reasons
+        plan = self._in_order_of_addition(matched(node, child, self._scope(child)))
+        if isinstance(child, Foreign) and (problem := self._judge(plan)) is not None:
+            raise Declined(*why, problem)
+        return plan
+
+    def _foreign_input(self, node: Node, declined: Declined) -> Foreign:
+        """The rows of a subtree that only Spark can compute. Raises `declined` where a shape below may be taken."""
+        if any(below.name in SHAPE_NODES for below in node.walk()):
+            raise declined
+        try:
+            foreign = self._read_foreign(node)
+        except Declined as problem:
+            raise Declined(*declined.reasons, *problem.reasons) from None
+        self._foreign_names[node.path] = [column_name(place) for place in foreign.schema.names]
+        return foreign
 
     def _topk_below_projection(self, node: Node) -> Match | None:
         """The top-k below a projection that only Spark can compute: the rows that it is computed for are still ours.

@@ -16,8 +16,10 @@ partitions anew for each plan.
 from __future__ import annotations
 
 from sundog.front.catalyst_json import Node
+from sundog.functions.table import order_decides
 from sundog.plan.logical import Aggregate, Filter, Limit, LogicalPlan, Project, TopK
 from sundog.support import Code, Declined, Reason
+from sundog.tree import walk
 
 NONDETERMINISTIC = frozenset(
     [
@@ -38,7 +40,7 @@ NONDETERMINISTIC = frozenset(
 _OVER_PARTITIONS = frozenset(
     ["Sample", "MapPartitions", "MapPartitionsInR", "MapPartitionsInRWithArrow", "MapInPandas", "MapInArrow"]
 )
-_MOVES_NOTHING = frozenset(["Project", "Filter", "Sample", "SubqueryAlias"])
+_MOVES_NOTHING = frozenset(["Project", "Filter", "Sample", "SubqueryAlias", "BatchEvalPython", "ArrowEvalPython"])
 
 
 def shows_partitions(node: Node) -> Reason | None:
@@ -72,8 +74,28 @@ def drawn_over_moved_rows(root: Node) -> Reason | None:
     It may if something in it draws by partition and anything in it moves rows between partitions.
     """
     drawing = next((reason for node in root.walk() if (reason := shows_partitions(node)) is not None), None)
-    moves = any(node.children and node.name not in _MOVES_NOTHING for node in root.walk())
-    return drawing if moves else None
+    return drawing if moves_rows(root) else None
+
+
+def moves_rows(root: Node) -> bool:
+    """Whether a Spark plan may hold an exchange."""
+    return any(node.children and node.name not in _MOVES_NOTHING for node in root.walk())
+
+
+def changed_by_running_alone(root: Node) -> Reason | None:
+    """Why a Spark plan below a shape cannot be run by itself; None if nothing shows that it is."""
+    if any(node.name == "CollectMetrics" for node in root.walk()):
+        return Reason(Code.UNKNOWN_NODE, "observe() reports with the query that it is part of", "CollectMetrics")
+    return drawn_over_moved_rows(root)
+
+
+def depends_on_order(shape: LogicalPlan) -> Reason | None:
+    """Why an aggregate of rows of Spark's may give another answer than Spark's own: it shows the order they come in."""
+    calls = [call for node in walk(shape) if isinstance(node, Aggregate) for call in node.aggregates]
+    shown = next((call for call in calls if order_decides(call)), None)
+    if shown is None:
+        return None
+    return Reason(Code.NONDETERMINISTIC, f"{shown.function} of rows of Spark's depends on their order", "Aggregate")
 
 
 def has_one_partition(plan: LogicalPlan) -> bool:

@@ -16,13 +16,14 @@ from sundog.front.catalyst_json import Node
 from sundog.front.expressions.reading import Scope, Subquery
 from sundog.front.expressions.time_zones import java_zone
 from sundog.front.jvm.plan import CatalystPlan, output_fields
-from sundog.front.match import Matches, convert_subquery, match_plan, struct_values
-from sundog.front.partitioning import drawn_over_moved_rows
+from sundog.front.match import Judge, Matches, convert_subquery, match_plan, struct_values
+from sundog.front.partitioning import changed_by_running_alone, depends_on_order, moves_rows
 from sundog.front.relation.local_rows import read_local_rows
 from sundog.front.relation.relation import read_table
+from sundog.front.relation.spark_rows import estimate_rows
 from sundog.front.session.session_conf import SessionConf
 from sundog.plan.logical import Foreign, LogicalPlan
-from sundog.support import Declined
+from sundog.support import Code, Declined, Reason
 from sundog.tables.table import Table
 from sundog.versions import spark_version
 
@@ -39,6 +40,7 @@ class QueryReader:
     session: Any
     conf: SessionConf
     settings: Settings
+    judge: Judge
     foreign: dict[int, tuple[CatalystPlan, tuple[int, ...]]] = field(default_factory=dict)
     subqueries: dict[int, LogicalPlan] = field(default_factory=dict)
     # Subqueries that were met: the plan as parsed, the JVM's plan, and what it was read as or why not.
@@ -52,7 +54,7 @@ class QueryReader:
         self._complete_local_rows(catalyst)
         readers = self._tables_of(catalyst), self._foreign_in(catalyst)
         scope = self._scope_of(catalyst)
-        return match_plan(catalyst.root, *readers, self.settings, scope, collected, self.subqueries)
+        return match_plan(catalyst.root, *readers, self.settings, scope, collected, self.subqueries, self._judge)
 
     def _tables_of(self, catalyst: CatalystPlan) -> Callable[[Node, Node | None], Table]:
         """A reader of leaves, each of which is read once: the search may visit one several times."""
@@ -73,9 +75,17 @@ class QueryReader:
         return lambda node: self._foreign(catalyst, node)
 
     def _foreign(self, catalyst: CatalystPlan, node: Node) -> Foreign:
+        problem, fields = changed_by_running_alone(node), output_fields(catalyst.jnode(node.path))
+        if not fields:  # Arrow batches without columns do not say how many rows they have
+            problem = Reason(Code.SOURCE, "rows of Spark's without any column", node.name)
+        if problem is not None:
+            raise Declined(problem)
         handle = len(self.foreign)
         self.foreign[handle] = catalyst, node.path
-        return Foreign(handle, output_fields(catalyst.jnode(node.path)), node.name)
+        return Foreign(handle, fields, node.name, estimate_rows(catalyst, node), moves_rows(node))
+
+    def _judge(self, shape: LogicalPlan) -> Reason | None:
+        return depends_on_order(shape) or self.judge(shape)
 
     def _scope_of(self, catalyst: CatalystPlan) -> Scope:
         return replace(self._scope, subquery=lambda node: self._subquery(catalyst, node))
@@ -102,12 +112,9 @@ class QueryReader:
         self._complete_local_rows(plan)
         tables, foreign = self._tables_of(plan), self._foreign_in(plan)
         try:
-            tree = convert_subquery(plan.root, tables, foreign, self.settings, self._scope_of(plan))
+            tree = convert_subquery(plan.root, tables, foreign, self.settings, self._scope_of(plan), self._judge)
             is_struct = struct_values(plan.root) is not None
         except Declined:
-            drawn = drawn_over_moved_rows(plan.root)
-            if drawn is not None:
-                raise Declined(drawn) from None
             tree, is_struct = foreign(plan.root), False
         number = len(self.subqueries)
         self.subqueries[number] = tree

@@ -295,6 +295,27 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     )
     spark_ns_per_row: float = _cost(60.0, "and for each row read, on one core", may_be_zero=True)
 
+    hand_over_ns_per_row: float = _cost(120.0, "10 M rows to Python: 225 ns with one number, 608 with five")
+    hand_over_ns_per_number: float = _cost(105.0, "from the same measurement, of each number")
+    hand_over_ns_per_string: float = _cost(160.0, "the same: 277 ns a row with one string, 419 with a number too")
+    spark_few_groups_ns_per_row: float = _cost(300.0, "GROUP BY of 2.1 M cached rows: 9,000 groups 180 to 340 ns")
+    spark_many_groups_ns_per_row: float = _cost(850.0, "0.4 and 1 M groups of one column 870 and 890 ns, by user 1,300")
+    spark_many_groups_ns_per_column: float = _cost(
+        200.0, "the same by user and phrase 1,650 ns, by id and address with three aggregates 1,850"
+    )
+    spark_few_groups: int = _cost(
+        250_000, "groups where sundog overtakes: with 0.1 M Spark 560 ns and sundog 650, with 0.4 M 960 and 730"
+    )
+    spark_window_ns_per_row: float = _cost(
+        1450.0, "2.1 M cached rows: a running sum 1,360 ns, row_number 1,520 to 1,730"
+    )
+    spark_frame_ns_per_value: float = _cost(19.0, "the same with frames of 11 rows 1,630 ns, of 101 rows 3,350 ns")
+    min_spark_rows_seconds: float = _cost(
+        1.0, "processor time of the probe, two more jobs and their workers: 0 to 1.3 s in these", may_be_zero=True
+    )
+    first_key_rows: int = _cost(1 << 15, "not measured: enough rows to tell 10,000 keys from a million")
+    max_misjudged_rows: float = _cost(4, "not measured: rows of a file over a guess by its bytes, at most")
+
     def spark_seconds(self, operators: int, rows: float, slots: int) -> float:
         """What plain Spark takes for a query, by a guess that is rather too small than too large."""
         start = self.spark_start_seconds + operators * self.spark_operator_seconds

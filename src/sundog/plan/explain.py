@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sundog.plan.stages import (
     BuildRows,
     Described,
+    FirstSparkKeys,
     Hold,
     Input,
     PairedRows,
@@ -102,7 +103,7 @@ def _input_lines(each: Input, stage: Stage, depth: int, place: int | None, held:
             for number, spec in enumerate(reads):
                 stages = done_by[number] if done_by else (stage,)
                 yield Line(depth + number, spec, stages, 0 if done_by or not number else None, place)
-        case SparkRows():
+        case SparkRows() | FirstSparkKeys():
             yield Line(depth, each, (stage,), 0)
         case StageRows(stage=before):
             yield from _output_lines(before, depth, held)

@@ -68,12 +68,30 @@ class Scan(LogicalPlan):
 
 
 @dataclass(frozen=True)
+class RowsEstimate:
+    """What Spark's statistics say of a subtree's rows: so many are read, of which `conditions` filters keep some.
+
+    `counted`: Spark has counted them, and has not guessed them from bytes.
+    """
+
+    rows: float
+    conditions: int = 0
+    counted: bool = False
+
+
+@dataclass(frozen=True)
 class Foreign(LogicalPlan):
-    """Any Spark subtree; `handle` finds its DataFrame again at run time. `fields` are (internal name, type)."""
+    """Any Spark subtree; `handle` finds its DataFrame again at run time. `fields` are (internal name, type).
+
+    `estimate`: None where nothing is known of the number of rows. `moves_rows`: the subtree holds an exchange, so that
+    its first rows cannot be had without computing most of it.
+    """
 
     handle: int
     fields: tuple[tuple[str, pa.DataType], ...]
     label: str = "Spark"
+    estimate: RowsEstimate | None = None
+    moves_rows: bool = True
 
     @property
     def schema(self) -> pa.Schema:

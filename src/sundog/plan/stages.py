@@ -100,6 +100,19 @@ class SparkRows:
 
 
 @dataclass(frozen=True, eq=False)
+class FirstSparkKeys:
+    """Input on the driver: a hash of some columns, one column of integers, of the first rows of a Spark plan."""
+
+    handle: int
+    places: tuple[int, ...]
+    rows: int
+    text: str
+
+    def describe(self) -> str:
+        return f"SparkInput: {self.text}"
+
+
+@dataclass(frozen=True, eq=False)
 class StageRows:
     """Input: what another stage puts out."""
 
@@ -125,7 +138,7 @@ class PairedRows:
     probe: Stage
 
 
-Input = Parts | SparkRows | StageRows | BuildRows | PairedRows
+Input = Parts | SparkRows | FirstSparkKeys | StageRows | BuildRows | PairedRows
 
 
 @dataclass(frozen=True)

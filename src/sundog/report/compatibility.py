@@ -62,7 +62,8 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
 
 ## Stays on Spark
 
-- Sources that are not Parquet files (a window without PARTITION BY is taken over any source), streaming, Spark
+- Sources that are not Parquet files, but for windows without PARTITION BY, and for GROUP BY and windows with PARTITION BY over rows
+  that are many enough ([what decides](decisions/rows-of-spark.md)); streaming, Spark
   Connect with a server in another process (docs/connect.md).
 - Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns that are padded on reading; hidden
   metadata columns.

@@ -26,6 +26,7 @@ from sundog.plan.records import StageRecord, StageRecords
 from sundog.plan.stages import (
     BuildRows,
     Exchange,
+    FirstSparkKeys,
     Gather,
     Hold,
     Input,
@@ -39,7 +40,7 @@ from sundog.plan.stages import (
     StageRows,
 )
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.frames import frame_from_batches
+from sundog.runtime.frames import first_keys, frame_from_batches
 from sundog.runtime.processes.profiles import executor_processes
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkInput, SparkRuntime
@@ -110,6 +111,8 @@ class StageRunner:
                     found += sources
                 case StageRows(stage=before):
                     found += self._driver_output(before)
+                case FirstSparkKeys():
+                    found.append(BatchSource([first_keys(self._foreign[each.handle], each.places, each.rows)]))
                 case SparkRows():
                     raise InternalError("rows of a Spark plan are with the executors")
                 case PairedRows(build=build, probe=probe):
@@ -283,13 +286,14 @@ def explain(
     tree: LogicalPlan,
     session: SparkSession,
     settings: Settings,
+    foreign: Mapping[int, DataFrame],
     executors_unusable: str | None,
     subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
 ) -> StageGraph:
     """The graph as far as it is known without running the query: only probes are run."""
     sites = sites_of(session, settings, executors_unusable)
     planner = Planner(tree, settings, sites, subqueries=subqueries)
-    runner = _runner(session, settings, {}, NO_PROGRESS, sites.executors)
+    runner = _runner(session, settings, foreign, NO_PROGRESS, sites.executors)
     try:
         return planner.plan(lambda step: runner.rows(step.stage) if step.is_probe else None)
     finally:

@@ -35,7 +35,7 @@ from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.file_schema import ColumnSource
 from sundog.parquet.meta.file_statistics import trusted_page_statistics
 from sundog.parquet.meta.footer import Footer
-from sundog.parquet.meta.statistics import Bounds, FileStatistics, bounds_by
+from sundog.parquet.meta.statistics import Bounds, bounds_by, column_bounds
 from sundog.parquet.meta.thrift import (
     BINARIES,
     BOOLEANS,
@@ -144,11 +144,20 @@ class PagePruner:
         self, source: pa.NativeFile, layout: FileLayout, row_group: int, column: ColumnSource, each: DynamicFilter
     ) -> Bounds | None:
         """Bounds of the pages; None if there are none, or if most pages would pass even if rows were in order."""
-        group = FileStatistics(layout).column(column.name).take(np.array([row_group]))
+        group = _group_bounds(layout.footer, column).take(np.array([row_group]))
         pages = even_pages(group, max(int(layout.footer.row_counts[row_group]) // _USUAL_PAGE_ROWS, _LEAST_PAGES))
         if pages is not None and each.may_hold(pages).mean() * self._costs.rows_per_late_value > _MAX_HOPE:
             return None
         return page_bounds(source, layout, row_group, column)
+
+
+def _group_bounds(footer: Footer, column: ColumnSource) -> Bounds:
+    """Bounds of the row groups of a column, computed once."""
+    key = (column_bounds, replace(column, name=""))
+    if key not in footer.derived:
+        footer.derived[key] = column_bounds(column, footer)
+    found: Bounds = footer.derived[key]
+    return found
 
 
 def even_pages(group: Bounds, count: int) -> Bounds | None:

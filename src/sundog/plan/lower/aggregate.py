@@ -21,10 +21,11 @@ from sundog.operators.aggregate.final_operator import BestGroups
 from sundog.operators.aggregate.key_probe import ProbeKeys
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
 from sundog.operators.base import Operator
-from sundog.plan.logical import Aggregate, LogicalPlan, Scan
+from sundog.plan.logical import Aggregate, Foreign, LogicalPlan, Scan, Window
 from sundog.plan.lower.scan import lower_scan, narrowed, scan_below, scan_some
 from sundog.plan.lower.sizes import group_partitions, state_layout, waiting_parts
-from sundog.plan.stages import Pipeline
+from sundog.plan.spark_rows import FirstKeys, probed_columns, why_left_with
+from sundog.plan.stages import FirstSparkKeys, Pipeline, Place
 from sundog.support import Code, Declined
 from sundog.types import is_text
 
@@ -50,12 +51,13 @@ class _Strategy:
 
 def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None = None) -> Steps[Pipeline]:
     """The groups of a GROUP BY. `best`: only these groups of the result are wanted."""
-    site, size, graph = planner.site, planner.facts.size(plan), planner.graph
+    site, size, graph = planner.site, planner.size(plan), planner.graph
     computed = sum(not isinstance(arg, Column | Literal) for call in plan.aggregates for arg in call.args)
     if not plan.keys and computed > site.costs.max_computed_sums:
         raise Declined.because(
             Code.COST, f"{computed} computed arguments and no keys: what Spark compiles well", "Aggregate"
         )
+    yield from spark_keys(planner, plan)
     strategy = yield from _strategy(planner, plan)
     rows = yield from _input(planner, plan, strategy.shares)
     phases = aggregate_phases(
@@ -80,6 +82,25 @@ def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None =
     keys = ", ".join(named_text(key) for key in plan.keys)
     graph.notes.append(AggregateNote(keys, tuple(phase.operator for phase in phases)))
     return rows
+
+
+def spark_keys(planner: Planner, plan: Aggregate | Window) -> Steps[FirstKeys | None]:
+    """What the first rows say of the keys, where the rows are Spark's; None where that is not known.
+
+    Declines where handing the rows over costs more than is won by keys like these.
+    """
+    foreign, columns, costs = plan.child, probed_columns(plan), planner.site.costs
+    if not isinstance(foreign, Foreign) or columns is None:
+        return None
+    names = foreign.schema.names
+    text = f"{foreign.label}, first {costs.first_key_rows} rows of [{', '.join(columns)}]"
+    first = FirstSparkKeys(foreign.handle, tuple(map(names.index, columns)), costs.first_key_rows, text)
+    batches = yield from planner.step(Pipeline(Place.DRIVER, "Probe", (first,)), is_probe=True)
+    keys = FirstKeys.of(key for batch in batches or [] for key in batch.column(0).to_pylist())
+    problem = None if keys is None else why_left_with(plan, foreign, keys, costs)
+    if problem is not None:
+        raise Declined(problem)
+    return keys
 
 
 def _merges_in_process(planner: Planner, plan: Aggregate, strategy: _Strategy, rows: Pipeline) -> bool:

@@ -49,7 +49,7 @@ from sundog.plan.logical import (
 )
 from sundog.plan.lower.aggregate import lower_aggregate
 from sundog.plan.lower.estimates import estimated_bytes, read_share
-from sundog.plan.lower.facts import Facts, compared_columns
+from sundog.plan.lower.facts import Facts, Size, compared_columns
 from sundog.plan.lower.footers import read_footers_of_many
 from sundog.plan.lower.join import lower_join
 from sundog.plan.lower.scan import TableScan, lower_local_rows, lower_scan, lower_union
@@ -57,6 +57,7 @@ from sundog.plan.lower.subqueries import compute_subqueries
 from sundog.plan.lower.topk import lower_topk
 from sundog.plan.lower.window import lower_window
 from sundog.plan.sharing import Occurrence, share_subplans
+from sundog.plan.spark_rows import most_bytes, spark_input
 from sundog.plan.stages import Gather, Parts, Pipeline, Place, Result, Site, SparkRows, Stage, StageGraph
 from sundog.support import Code, Declined
 from sundog.tree import children_first, walk
@@ -135,6 +136,14 @@ class Planner:
     @property
     def dynamic_pruning(self) -> bool:
         return self._settings.topk_dynamic_pruning
+
+    def size(self, plan: LogicalPlan) -> Size | None:
+        """What a plan reads. Of rows of Spark's what its statistics say, rather too much than too little."""
+        foreign = spark_input(plan.child) if isinstance(plan, Aggregate | Window) else None
+        size = None if foreign is None else most_bytes(foreign, self.site.costs)
+        if foreign is None or foreign.estimate is None or size is None:
+            return self.facts.size(plan)
+        return Size(int(size), int(foreign.estimate.rows))
 
     @property
     def driver_site(self) -> Site:

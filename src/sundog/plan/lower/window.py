@@ -42,9 +42,10 @@ from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 from sundog.operators.window.ranges.scans import RangeScans, plan_range_scans
 from sundog.operators.window.steps import WindowSteps
 from sundog.plan.logical import LogicalPlan, Window
-from sundog.plan.lower.aggregate import some_rows
+from sundog.plan.lower.aggregate import some_rows, spark_keys
 from sundog.plan.lower.scan import TableScan, lower_read, narrowed, scan_below, scan_some
 from sundog.plan.lower.sizes import fewest_ranges, key_partitions, sorted_ranges, task_count, window_ranges
+from sundog.plan.spark_rows import FirstKeys
 from sundog.plan.stages import Parts, Pipeline
 from sundog.support import Code, Declined
 from sundog.tree import transform_up
@@ -246,31 +247,35 @@ def _without_order(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[
 
 def _by_key(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipeline]:
     """With PARTITION BY: each task has all rows of its keys."""
-    yield from _check_largest_partition(planner, plan)
+    keys = yield from spark_keys(planner, plan)
+    yield from _check_largest_partition(planner, plan, keys)
     rows = yield from planner.lower(plan.child)
     if steps.need.reach:
-        keys = narrowed(plan.child, columns_of(plan.order_by[0].expr))
-        rows = planner.graph.hold(rows) if keys is None else rows
-        sample = yield from _sample(planner, steps, rows if keys is None else lower_read(planner, keys, again=True))
+        narrow = narrowed(plan.child, columns_of(plan.order_by[0].expr))
+        rows = planner.graph.hold(rows) if narrow is None else rows
+        sample = yield from _sample(planner, steps, rows if narrow is None else lower_read(planner, narrow, again=True))
         if sample is not None:
             _check_reach(steps, sample)
-    move = steps.by_key(key_partitions(planner.facts.size(plan), planner.site))
+    move = steps.by_key(key_partitions(planner.size(plan), planner.site))
     moved = planner.graph.exchange(rows, move, "Window")
     return moved.then(steps.sort(None), steps.window(None), steps.drop(has_halo=False))
 
 
-def _check_largest_partition(planner: Planner, plan: Window) -> Steps[None]:
-    """On executors all rows of a key must fit a task's memory; Spark, which sorts on disk, takes those that may not."""
-    site, size = planner.site, planner.facts.size(plan)
+def _check_largest_partition(planner: Planner, plan: Window, keys: FirstKeys | None) -> Steps[None]:
+    """On executors all rows of a key must fit a task's memory; Spark, which sorts on disk, takes those that may not.
+
+    `keys`: what is known of those of Spark's rows.
+    """
+    site, size = planner.site, planner.size(plan)
     if site.on_threads:
         return
     needed = math.inf if size is None else size.column_bytes * site.costs.sort_memory_factor
     if needed <= site.task_memory_bytes:
         return
-    share = yield from _largest_share(planner, plan)
+    share = (yield from _largest_share(planner, plan)) if keys is None else keys.largest_share
     if share * needed > site.task_memory_bytes:
-        keys = ", ".join(render(key) for key in plan.partition_by)
-        raise Declined.because(Code.COST, f"the rows of one value of {keys} may not fit a task's memory", "Window")
+        names = ", ".join(render(key) for key in plan.partition_by)
+        raise Declined.because(Code.COST, f"the rows of one value of {names} may not fit a task's memory", "Window")
 
 
 def _largest_share(planner: Planner, plan: Window) -> Steps[float]:
