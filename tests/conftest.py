@@ -62,8 +62,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),  # several processes test at once
             "spark.sundog.onInternalError": "raise",  # so that no bug of ours hides behind a fallback
             "spark.sundog.learn": "false",  # so that what is accelerated does not depend on how fast the machine is
-            # A page is what each sort, hash table and join of each task takes at once: 32 MiB of a heap of 2 GiB. For a
-            # few thousand rows, clearing and collecting them was a fifth of the JVM's processor time.
+            # Each sort, hash table and join of each task takes a page of memory; of a heap of 2 GiB it would be 32 MiB.
+            # To clear and collect those was a fifth of the JVM's processor time.
             "spark.buffer.pageSize": "1m",
             **ansi,
         },
@@ -90,7 +90,7 @@ def give_names_of_newer_versions() -> None:
     if not hasattr(DataFrame, "toArrow"):
         DataFrame.toArrow = to_arrow
     if not hasattr(PySparkException, "getCondition"):
-        PySparkException.getCondition = PySparkException.getErrorClass
+        PySparkException.getCondition = lambda self: self.getErrorClass()  # that of its own class
 
 
 @pytest.fixture(scope="module")

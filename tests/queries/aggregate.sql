@@ -8,6 +8,7 @@ SELECT s, flag, count(num) c, sum(dec) d, avg(dec) a, min(ts) t FROM events GROU
 -- tolerance: 1e-12
 SELECT small, sum(d) s, avg(d) a, avg(num) n FROM events WHERE d < 1000 AND d > -1000 GROUP BY small;
 -- expect: accelerated
+-- before 4.3: fallback FUNCTION
 -- tolerance: 1e-9
 SELECT grp, var_pop(num) v, stddev_samp(num) t, stddev(big) b, corr(num, small) c, covar_pop(num, small) p FROM events GROUP BY grp;
 -- expect: accelerated

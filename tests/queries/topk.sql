@@ -64,6 +64,7 @@ SELECT id FROM events WHERE num > 990;
 -- expect: fallback NONDETERMINISTIC
 SELECT id FROM (SELECT id, num FROM events WHERE monotonically_increasing_id() > -1) ORDER BY num, id LIMIT 3;
 -- expect: fallback COLLATION
+-- 3.5: raises
 SELECT id, s COLLATE UTF8_LCASE c FROM events ORDER BY s COLLATE UTF8_LCASE, id LIMIT 3
 ;
 -- expect: accelerated

@@ -49,6 +49,7 @@ SELECT id, percent_rank() OVER (PARTITION BY small ORDER BY num) p, cume_dist() 
 -- expect: accelerated
 SELECT id, max(num) OVER (PARTITION BY grp % 3, wide IS NULL ORDER BY seq ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) mx, sum(dec) OVER (PARTITION BY grp % 3, wide IS NULL ORDER BY seq) run FROM events WHERE num > -500;
 -- expect: accelerated
+-- 3.5: raises
 SELECT id, count(s) OVER (PARTITION BY grp ORDER BY ts RANGE BETWEEN INTERVAL '10' MINUTE PRECEDING AND CURRENT ROW) c, sum(num) FILTER (WHERE flag) OVER (PARTITION BY grp ORDER BY ts RANGE BETWEEN INTERVAL '10' MINUTE PRECEDING AND CURRENT ROW) f FROM events;
 -- expect: accelerated
 SELECT grp, day, c, rank() OVER (PARTITION BY grp ORDER BY c DESC, day) r FROM (SELECT grp, day, count(*) c FROM events GROUP BY grp, day);
@@ -92,6 +93,7 @@ SELECT id, bit_and(num) OVER (ORDER BY seq ROWS 4 PRECEDING) a, bit_or(num) OVER
 -- expect: accelerated
 SELECT id, max_by(s, num) OVER (ORDER BY id ROWS 6 PRECEDING) m, min_by(id, d) OVER (PARTITION BY grp ORDER BY id) n FROM events;
 -- expect: accelerated
+-- before 4.3: raises
 -- tolerance: 1e-9
 SELECT id, covar_pop(num, small) OVER (ORDER BY id ROWS 6 PRECEDING) p, covar_samp(num, small) OVER (ORDER BY id) q, corr(num, small) OVER (PARTITION BY grp ORDER BY id) c, regr_slope(num, small) OVER (ORDER BY id ROWS 9 PRECEDING) s, regr_intercept(num, small) OVER (ORDER BY id ROWS 9 PRECEDING) i FROM events;
 -- expect: accelerated

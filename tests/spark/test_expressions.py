@@ -78,7 +78,7 @@ def table(spark: Any, batch: pa.RecordBatch, folder: Path) -> Any:
 
 def optimized(spark: Any, df: Any) -> Node:
     jplan = df._jdf.queryExecution().optimizedPlan()
-    root = parse_plan(jplan.toJSON())
+    root = parse_plan(jplan.toJSON(), spark_version().plan_names)
     complete(root, read_details(spark._jvm, jplan))
     return root
 

@@ -4,7 +4,8 @@ A file holds queries separated by `;`, each with a header that says what must ha
 
     -- expect: accelerated            sundog takes the query or a part of it
     -- expect: fallback CODE          it does not, and this reason code is among those given
-    -- 3.5: fallback CODE             so on this Spark instead: here, `upper` is computed from 4.0 on
+    -- 3.5: fallback CODE             so on this Spark instead: `upper` is computed from 4.0 on
+    -- before 4.3: raises             this Spark cannot answer it, and so it is with sundog
     -- ordered: yes                   compare row by row in order (default: as multisets)
     -- tolerance: 1e-12               relative, for sums of floats, whose order Spark does not fix either
 
@@ -20,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 import sundog
-from sundog.versions import spark_version
+from sundog.versions import VERSIONS, spark_version
 from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
@@ -52,16 +55,21 @@ class Query:
         return self.name.partition("-")[0], self.expect, tuple(word for word in STAGE_WORDS if word in self.sql)
 
 
+_OF_OLDER = [f"before {name}" for name in list(VERSIONS)[list(VERSIONS).index(spark_version().name) + 1 :]]
+"""Headers that are about the Spark of this environment, as it is older."""
+
+
 def load(path: Path) -> list[Query]:
     queries = []
     for number, text in enumerate(part for part in path.read_text().split(";") if part.strip()):
-        headers = dict(re.findall(r"--\s*([\w.]+):\s*(.+)", text))
+        headers = dict(re.findall(r"--\s*([\w. ]+?):\s*(.+)", text))
         if "expect" not in headers:
             raise ValueError(f"{path.name} query {number} does not say what to expect")
         sql = re.sub(r"--.*", "", text).strip()
         ordered = headers.get("ordered", "no").strip() == "yes"
         tolerance = float(headers.get("tolerance", "0"))
-        expect = headers.get(spark_version().name, headers["expect"]).strip()
+        of_versions = (headers.get(name) for name in (spark_version().name, *_OF_OLDER))
+        expect = next((text for text in of_versions if text), headers["expect"]).strip()
         queries.append(Query(f"{path.stem}-{number}", sql, expect, ordered, tolerance))
     return queries
 
@@ -96,6 +104,12 @@ def spark_answers(tables: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("query", "placement"), PLACED)
 def test_same_answer_as_spark(tables: Any, spark_answers: dict[str, Any], query: Query, placement: str) -> None:
+    if query.expect == "raises":
+        with pytest.raises((PySparkException, Py4JError)) as theirs, plain_spark(tables):
+            tables.sql(query.sql).toArrow()
+        with pytest.raises(type(theirs.value)):
+            tables.sql(query.sql).toArrow()
+        return
     if query.name not in spark_answers:
         with plain_spark(tables):
             spark_answers[query.name] = tables.sql(query.sql).toArrow()

@@ -52,7 +52,7 @@ SHAPES = {
     "having and order": (
         "SELECT grp, count(*) c FROM events GROUP BY grp HAVING count(*) > 2 ORDER BY c DESC, grp LIMIT 7"
     ),
-    "moments": "SELECT grp, var_pop(num), stddev(num), corr(num, seq) FROM events GROUP BY grp",
+    "moments": "SELECT grp, var_pop(num), stddev(num), covar_samp(num, seq) FROM events GROUP BY grp",
     "picks": "SELECT max_by(s, id), min_by(day, id), bit_xor(num), bool_or(flag), any_value(id) IS NULL FROM events",
     "range window": "SELECT id, sum(num) OVER (ORDER BY seq RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) w FROM events",
     "range window of time": (
@@ -218,6 +218,17 @@ def test_case_of_recent_letters(session: Any) -> None:
     ours, theirs, run = both(session, lambda frame: canonical(frame.collect()), sql)
     assert ours == theirs
     assert run.accelerated or spark_version().name == "3.5"
+
+
+def test_corr_of_what_does_not_vary(session: Any, ansi: str) -> None:
+    """NULL, or under ANSI before 4.3 a division by zero."""
+    for call in ("corr(num, 1)", "corr(num, seq)"):
+        for query in (
+            f"SELECT grp, {call} c FROM events GROUP BY grp",
+            f"SELECT id, {call} OVER (ORDER BY id) c FROM events",
+        ):
+            frame = session.sql(query)
+            assert _outcome(session, frame) == _outcome_of_spark(session, frame)
 
 
 @pytest.mark.parametrize("case", RAISING)

@@ -44,8 +44,9 @@ class SparkQueryError(Exception):
         return f"[{self.condition}] {self.parameters}"
 
     @classmethod
-    def overflow(cls, try_function: str = "") -> SparkQueryError:
-        return cls._overflow("overflow", try_function)
+    def overflow(cls, try_function: str = "", bits: int = 64) -> SparkQueryError:
+        """An integer of so many bits leaves its type. The message has Java's words, which not every Spark keeps."""
+        return cls._overflow({32: "integer overflow", 64: "long overflow"}.get(bits, "overflow"), try_function)
 
     @classmethod
     def rounding_overflow(cls) -> SparkQueryError:

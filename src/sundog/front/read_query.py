@@ -128,7 +128,9 @@ def _session_scope(session: Any, conf: SessionConf) -> Scope:
     case_mapping = spark_version().unicode if conf.flag("spark.sql.icu.caseMappings.enabled") else None
     segment_trees = conf.flag("spark.sql.window.segmentTree.enabled")
     whole_stage = conf.flag("spark.sql.codegen.wholeStage")
-    return Scope({}, name, {} if rules is None else {name: rules}, case_mapping, segment_trees, whole_stage)
+    zones = {} if rules is None else {name: rules}
+    corr_may_raise = spark_version().corr_may_raise and conf.flag("spark.sql.ansi.enabled")
+    return Scope({}, name, zones, case_mapping, segment_trees, whole_stage, corr_may_raise=corr_may_raise)
 
 
 def _given(found: T | Declined) -> T:

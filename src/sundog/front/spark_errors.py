@@ -56,5 +56,7 @@ def to_spark_exception(error: SparkQueryError) -> PySparkException:
         text = error.parameters.get("message") or str(error.parameters)
         return version.exception(kind, condition or None, text, None, error.parameters)
     state, template = version.conditions[condition]
-    text = re.sub(r"<(\w+)>", lambda match: error.parameters.get(match[1], match[0]), template)
-    return version.exception(kind, condition, text, state, error.parameters)
+    message = error.parameters.get("message", "")
+    parameters = {**error.parameters, **({"message": version.messages.get(message, message)} if message else {})}
+    text = re.sub(r"<(\w+)>", lambda match: parameters.get(match[1], match[0]), template)
+    return version.exception(kind, condition, text, state, parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 class Spark41(Spark42):
     name: ClassVar[str] = "4.1"
+
+    messages: ClassVar[Mapping[str, str]] = {}
 
     newest_java: ClassVar[int | None] = (
         23  # 24 took away `Subject.getSubject`, which its Hadoop calls for every file system

@@ -1,4 +1,5 @@
-"""Spark 4.2: what differs from 4.3. A Python worker has a core's share of memory, however many cores its task has."""
+"""Spark 4.2: what differs from 4.3. `corr` of what does not vary is an error under ANSI. A Python worker has a core's
+share of memory, however many cores its task has."""
 
 from __future__ import annotations
 
@@ -11,3 +12,4 @@ class Spark42(Spark43):
     name: ClassVar[str] = "4.2"
 
     shares_pyspark_memory: ClassVar[bool] = False
+    corr_may_raise: ClassVar[bool] = True

@@ -88,6 +88,12 @@ class Spark43:
     }
     """Error condition -> (SQL state, text), as Spark's error-conditions.json has them."""
 
+    corr_may_raise: ClassVar[bool] = False
+    """Whether `corr` divides by zero under ANSI where a variable does not vary, instead of giving NULL."""
+
+    messages: ClassVar[Mapping[str, str]] = {"integer overflow": "overflow", "long overflow": "overflow"}
+    """What this Spark says in a parameter `message` instead of Java's words."""
+
     condition_names: ClassVar[Mapping[str, str]] = {}
     """Conditions that this version has under another name."""
 

@@ -111,7 +111,7 @@ def _check_lowest(array: pa.Array, mode: EvalMode) -> None:
     values, valid = values_of(array), validity_of(array)
     lowest = values == np.iinfo(values.dtype).min
     if bool((lowest if valid is None else lowest & valid).any()):
-        raise SparkQueryError.overflow()
+        raise SparkQueryError.overflow(bits=8 * values.dtype.itemsize)
 
 
 def _spread(valid: Bools | None, length: int) -> Bools | None:
@@ -155,7 +155,7 @@ def _overflow(op: ArithOp, left: Numbers, right: Numbers, result: Numbers) -> Bo
 
 def _overflow_error(op: ArithOp, left: Numbers, right: Numbers, overflow: Bools) -> SparkQueryError:
     if left.dtype.itemsize >= 4:
-        return SparkQueryError.overflow(TRY_FUNCTION[op])
+        return SparkQueryError.overflow(TRY_FUNCTION[op], 8 * left.dtype.itemsize)
     row = int(np.argmax(overflow))
     one, other = np.broadcast_to(left, overflow.shape)[row], np.broadcast_to(right, overflow.shape)[row]
     return SparkQueryError.small_integer_overflow(int(one), op.value, int(other), TRY_FUNCTION[op])

@@ -52,6 +52,7 @@ class Scope:
     whole_stage: bool = True  # spark.sql.codegen.wholeStage
     subquery: Callable[[Node], Subquery] = field(default=no_subqueries, compare=False, repr=False)
     done: dict[int, Expr | Declined] = field(default_factory=dict, compare=False, repr=False)
+    corr_may_raise: bool = False  # under ANSI, before Spark 4.3
 
     def column(self, attribute: Node) -> Column:
         name = spelt_below(f"{attribute['name']}#{attribute['exprId']['id']}", self.columns)

@@ -148,6 +148,8 @@ class _Reader:
             raise Declined.because(Code.FUNCTION, f"the aggregate {node.name} is not computed by sundog", node.name)
         if node.get("nullOnDivideByZero", True) is not True:
             raise Declined.because(Code.FUNCTION, f"{function.name} with legacy statistics", node.name)
+        if function.name == "corr" and self.scope.corr_may_raise:
+            raise Declined.because(Code.FUNCTION, "corr under ANSI may divide by zero before Spark 4.3", node.name)
         if function.arguments not in (ANY_NUMBER, len(node.children)):
             raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} arguments", node.name)
         args = tuple(translate(argument, self.scope) for argument in node.children)

@@ -195,6 +195,8 @@ class _Reader:
             raise Declined.because(Code.FUNCTION, f"{function.name}(DISTINCT …) over a window", inner.name)
         if inner.get("nullOnDivideByZero", True) is not True:
             raise Declined.because(Code.FUNCTION, f"{function.name} with legacy statistics", inner.name)
+        if function.name == "corr" and self.scope.corr_may_raise:
+            raise Declined.because(Code.FUNCTION, "corr under ANSI may divide by zero before Spark 4.3", inner.name)
         args = tuple(translate(arg, self.scope) for arg in inner.children)
         condition = translate(node.child_at(1), self.scope) if len(node.children) > 1 else None
         mode = evaluation_mode(inner)
