@@ -28,7 +28,7 @@ _DESCRIPTION_KEY = "spark.job.description"
 _COUNTER = ("org.apache.spark.sql.execution.SQLExecution$", "nextExecutionId")
 _MAX_METRICS = 1 << 20  # of one plan
 _counters: dict[str, Callable[[], int]] = {}  # by application
-_without_entries: set[str] = set()  # applications to whose UI and event log nothing can be added
+_has_entries: dict[str, bool] = {}  # by application: whether something shows or logs entries, and Spark takes ours
 
 
 class SqlExecution:
@@ -50,7 +50,9 @@ class SqlExecution:
         """
         context = session.sparkContext
         application = str(context.applicationId)
-        if application in _without_entries or not _is_shown(context):
+        if application not in _has_entries:
+            _has_entries[application] = _is_shown(context)
+        if not _has_entries[application]:
             return None
         try:
             entry = cls(session, _next_number(context))
@@ -67,7 +69,7 @@ class SqlExecution:
             )
         except Exception:  # whatever Py4J raises: it is not worth a query
             log.info("sundog's queries have no entries in the SQL tab of Spark's UI", exc_info=True)
-            _without_entries.add(application)
+            _has_entries[application] = False
             return None
         entry._root_before = context.getLocalProperty(_ROOT_KEY)
         context.setLocalProperty(_ROOT_KEY, str(entry._number))
@@ -104,6 +106,7 @@ def plan_node(
 
 
 def _is_shown(context: Any) -> bool:
+    """By settings that Spark reads when it starts. `getConf` copies all of them, a hundred calls."""
     conf = context.getConf()
     is_on = [conf.get("spark.ui.enabled", "true"), conf.get("spark.eventLog.enabled", "false")]
     return "true" in is_on or bool(conf.get("spark.extraListeners", ""))
