@@ -13,7 +13,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ class ClusterJob:
         self._folder = folder
         self._log = log
         self._read = 0
+        self._executors = self._executor_count()
 
     def cases(self, case: dict[str, Any]) -> list[dict[str, Any]]:
         """The case in each of the stages that the query has, if it is to be there."""
@@ -82,6 +83,8 @@ class ClusterJob:
 
     def answer(self, case: dict[str, Any], plain: list[str]) -> dict[str, Any]:
         spark = self._spark
+        if case["fault"] != "taken away":
+            self._wait_until(lambda: self._executor_count() >= self._executors)  # one that was lost is replaced
         sundog.enable(spark)
         for key, value in case["confs"].items():
             spark.conf.set(key, value)
@@ -141,11 +144,17 @@ class ClusterJob:
                     yield json.loads(line)
 
     def _wait_until_taken(self) -> None:
-        """Until dynamic allocation has ended an executor."""
+        """Until dynamic allocation has ended the executors."""
+        self._wait_until(lambda: self._executor_count() == 0)
+
+    def _executor_count(self) -> int:
+        infos = self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return len(infos) - 1  # the driver is one
+
+    @staticmethod
+    def _wait_until(condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < deadline:
-            if not self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()[1:]:
-                return  # the driver is one
+        while not condition() and time.monotonic() < deadline:
             time.sleep(0.2)
 
 

@@ -131,7 +131,7 @@ def test_a_query_that_no_disk_has_space_for_is_left_to_spark(answered: dict[str,
 @pytest.mark.matrix
 @pytest.mark.parametrize("query", ["running", "aggregate"])
 def test_executors_that_dynamic_allocation_takes_away_change_no_answer(cluster: tuple[str, Path], query: str) -> None:
-    """Before the last stage, when rows are held on them that it reads."""
+    """Before the last stage is made. Rows that it reads are held on them, in the case of `running`."""
     given = case(query, query, "taken away", STAGES[query][-1], costs=MANY_SLOTS)
     answer = answers(*cluster, [given], {**CONFS, **DYNAMIC})[query]
     check_fault(answer, "taken away", "slot")
