@@ -98,6 +98,24 @@ def test_few_keys_are_left_to_spark_and_the_rest_of_the_query_is_taken(session: 
         assert "some 3 keys" in str(found.fallback_reasons)
 
 
+def test_rows_that_were_refused_once_are_not_looked_at_again(session: Any) -> None:
+    few = "SELECT few, count(*) c FROM cached GROUP BY few"
+    context, jobs = session.sparkContext, []
+    session.conf.set("spark.sundog.learn", "true")
+    try:
+        with costs(session, **WORTH_IT):
+            for group in ("looks", "remembers"):
+                context.setJobGroup(group, group)
+                session.sql(few).collect()
+                assert "some 3 keys, about 20,000 rows" in str(sundog.last_run().fallback_reason)
+                jobs.append(len(context.statusTracker().getJobIdsForGroup(group)))
+    finally:
+        session.conf.set("spark.sundog.learn", "false")
+        for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+            context.setLocalProperty(key, None)
+    assert 0 < jobs[1] < jobs[0]
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [

@@ -36,7 +36,7 @@ from sundog.front.session.identity import session_id
 from sundog.front.session.session_conf import SessionConf
 from sundog.metrics import Metrics
 from sundog.plan.costs import read_costs
-from sundog.plan.learning import Lesson
+from sundog.plan.learning import Lesson, learner_of
 from sundog.planned import Planned
 from sundog.query import plan_frame, splice_parts, whole_table
 from sundog.report.explain import analyzed_text
@@ -231,13 +231,22 @@ def _collected(frame: DataFrame) -> Any:
 def _start(action: Action[T], life: _Life, planned: Planned) -> Callable[[], T]:
     """Compute what runs on the driver or is the whole result. What is returned hands it over.
 
-    Where the first rows of Spark's show that taking them does not pay, the rest of the query is still taken.
+    Where the first rows of Spark's show that taking them does not pay, the rest of the query is still taken, and the
+    next query of this shape does not look at them.
     """
+    if not planned.spark_inputs:
+        return _started(action, life, planned)
+    learner = learner_of(session_id(action.session)) if planned.settings.learn else None
+    refused = None if learner is None else learner.refusal_of(planned.shape)
     try:
+        if refused is not None:
+            raise Declined(refused)
         return _started(action, life, planned)
     except Declined as declined:
-        if not planned.spark_inputs or declined.reasons[0].code is not Code.COST:
+        if declined.reasons[0].code is not Code.COST:
             raise
+        if learner is not None:
+            learner.note_refusal(planned.shape, declined.reasons[0])
         conf, collected = SessionConf.of(action.session), action.on_table is not None
         life.run.decline(*declined.reasons)
         again = plan_frame(planned.frame, life.run, conf, planned.settings, collected, declined.reasons[0])

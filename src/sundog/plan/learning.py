@@ -67,6 +67,7 @@ class Learner:
 
     def __init__(self) -> None:
         self._records: OrderedDict[str, _Record] = OrderedDict()
+        self._refusals: OrderedDict[str, Reason] = OrderedDict()
         self._lock = threading.Lock()
 
     def choose(self, query: str) -> Choice:
@@ -104,6 +105,18 @@ class Learner:
                 f"{record.sundog_seconds:.2f} s; spark.sundog.learn=false takes it all the same"
             )
 
+    def refusal_of(self, query: str) -> Reason | None:
+        """Why rows of Spark's were not taken for a query of this shape; None if nothing is known against them."""
+        with self._lock:
+            return self._refusals.get(query)
+
+    def note_refusal(self, query: str, reason: Reason) -> None:
+        """A look at the first rows of Spark's said no. It costs up to a second, so the next query does not look."""
+        with self._lock:
+            self._refusals[query] = reason
+            if len(self._refusals) > _MAX_SHAPES:
+                self._refusals.popitem(last=False)
+
     def _record(self, query: str) -> _Record:
         record = self._records.setdefault(query, _Record())
         self._records.move_to_end(query)
@@ -113,6 +126,11 @@ class Learner:
 
 
 _learners: dict[str, Learner] = {}
+
+
+def learner_of(session: str) -> Learner:
+    """What the session of this id has learnt."""
+    return _learners.setdefault(session, Learner())
 
 
 @dataclass(frozen=True)
@@ -127,7 +145,7 @@ class Lesson:
     @classmethod
     def of(cls, session: str, query: str, catalyst_seconds: float) -> Lesson:
         """`session` is the id of one, `query` the action and the shape."""
-        learner = _learners.setdefault(session, Learner())
+        learner = learner_of(session)
         return cls(learner, query, learner.choose(query), catalyst_seconds)
 
     @property
