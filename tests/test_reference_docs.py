@@ -11,7 +11,7 @@ from sundog.config import OPTIONS
 from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS
 from sundog.functions.table import FUNCTIONS
 from sundog.metrics import METRICS
-from sundog.report.reference_docs import pages, stale_pages, write_pages
+from sundog.report.pages.reference_docs import pages, stale_pages, write_pages
 from sundog.support import Code
 
 FUNCTION_NAMES = [function.name for function in FUNCTIONS.values() if not function.internal]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sundog.report.reference_docs import pages
+from sundog.report.pages.reference_docs import pages
 from sundog.versions import VERSIONS, short_name
 from sundog.versions.tested import Environment, add, environments, read
 

@@ -11,7 +11,8 @@ SOURCE = Path(sundog.__file__).parent
 MAX_LINES = 400
 MAX_MODULES = 12
 
-DECLARATIONS = {"front/session/conf_table.py"}  # a table may be as long as what it lists
+# A table may be as long as what it lists.
+DECLARATIONS = {"front/session/conf_table.py", "plan/costs.py"}
 
 
 def test_no_module_is_longer_than_four_hundred_lines_but_tables_of_declarations() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from sundog.commands.output import AsJson, out, print_json
 from sundog.errors import SundogError
-from sundog.report.reference_docs import stale_pages, write_pages
+from sundog.report.pages.reference_docs import stale_pages, write_pages
 
 
 def register(app: typer.Typer) -> None:

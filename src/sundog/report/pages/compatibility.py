@@ -4,7 +4,7 @@ decide."""
 from __future__ import annotations
 
 from sundog.front.expressions.translate import SUPPORTED_EXPRESSIONS
-from sundog.report.functions_page import names_by_group, names_over_windows
+from sundog.report.pages.functions_page import names_by_group, names_over_windows
 from sundog.versions.tested import environments
 
 _EXACT = """\
