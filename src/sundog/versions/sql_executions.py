@@ -16,7 +16,9 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,18 +29,37 @@ _ROOT_KEY = "spark.sql.execution.root.id"
 _DESCRIPTION_KEY = "spark.job.description"
 _COUNTER = ("org.apache.spark.sql.execution.SQLExecution$", "nextExecutionId")
 _MAX_METRICS = 1 << 20  # of one plan
-_counters: dict[str, Callable[[], int]] = {}  # by application
-_has_entries: dict[str, bool] = {}  # by application: whether something shows or logs entries, and Spark takes ours
+
+
+@dataclass(frozen=True)
+class _Application:
+    """Objects of the JVM that entries are made with. To look them up took 3 ms of each action."""
+
+    bus: Any
+    read_event: Callable[[str], Any]
+    next_number: Callable[[], int]  # of all SQL executions of this JVM
+
+    @classmethod
+    def of(cls, session: SparkSession) -> _Application | None:
+        """None if nothing shows or logs SQL executions."""
+        context = session.sparkContext
+        if not _is_shown(context):
+            return None
+        read_event = session._jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson
+        return cls(context._jsc.sc().listenerBus(), read_event, _counter(context))
+
+
+# By SparkContext; None where there are no entries, or Spark did not take one of ours.
+_applications: WeakKeyDictionary[Any, _Application | None] = WeakKeyDictionary()
 
 
 class SqlExecution:
     """One entry, from `start` to `end`, on one thread. Jobs of Spark's that this thread starts belong to it."""
 
-    def __init__(self, session: SparkSession, number: int) -> None:
-        self._context = session.sparkContext
-        self._bus = self._context._jsc.sc().listenerBus()
-        self._read = session._jvm.org.apache.spark.util.JsonProtocol.sparkEventFromJson
-        self._number = number
+    def __init__(self, context: Any, application: _Application) -> None:
+        self._context = context
+        self._application = application
+        self._number = application.next_number()
         self._metrics = 0
         self._root_before: str | None = None
 
@@ -49,13 +70,13 @@ class SqlExecution:
         The user's own description of jobs, if there is one, is that of the entry.
         """
         context = session.sparkContext
-        application = str(context.applicationId)
-        if application not in _has_entries:
-            _has_entries[application] = _is_shown(context)
-        if not _has_entries[application]:
-            return None
         try:
-            entry = cls(session, _next_number(context))
+            if context not in _applications:
+                _applications[context] = _Application.of(session)
+            application = _applications[context]
+            if application is None:
+                return None
+            entry = cls(context, application)
             entry._post(
                 "SparkListenerSQLExecutionStart",
                 rootExecutionId=entry._number,
@@ -69,7 +90,7 @@ class SqlExecution:
             )
         except Exception:  # whatever Py4J raises: it is not worth a query
             log.info("sundog's queries have no entries in the SQL tab of Spark's UI", exc_info=True)
-            _has_entries[application] = False
+            _applications[context] = None
             return None
         entry._root_before = context.getLocalProperty(_ROOT_KEY)
         context.setLocalProperty(_ROOT_KEY, str(entry._number))
@@ -93,7 +114,7 @@ class SqlExecution:
 
     def _post(self, event: str, **fields: Any) -> None:
         text = json.dumps({"Event": _UI + event, "executionId": self._number, **fields})
-        self._bus.post(self._read(text))
+        self._application.bus.post(self._application.read_event(text))
 
 
 def plan_node(
@@ -112,18 +133,15 @@ def _is_shown(context: Any) -> bool:
     return "true" in is_on or bool(conf.get("spark.extraListeners", ""))
 
 
-def _next_number(context: Any) -> int:
-    """The next one of all SQL executions of this JVM."""
-    application = str(context.applicationId)
-    if application not in _counters:
-        jvm, new_array = context._jvm, context._gateway.new_array
-        name, method_name = _COUNTER
-        of_object = jvm.java.lang.Class.forName(name)
-        method = of_object.getDeclaredMethod(method_name, new_array(jvm.java.lang.Class, 0))
-        method.setAccessible(True)
-        counter, nothing = of_object.getField("MODULE$").get(None), new_array(jvm.java.lang.Object, 0)
-        _counters[application] = lambda: int(method.invoke(counter, nothing))
-    return _counters[application]()
+def _counter(context: Any) -> Callable[[], int]:
+    """Spark's own counter of SQL executions."""
+    jvm, new_array = context._jvm, context._gateway.new_array
+    name, method_name = _COUNTER
+    of_object = jvm.java.lang.Class.forName(name)
+    method = of_object.getDeclaredMethod(method_name, new_array(jvm.java.lang.Class, 0))
+    method.setAccessible(True)
+    counter, nothing = of_object.getField("MODULE$").get(None), new_array(jvm.java.lang.Object, 0)
+    return lambda: int(method.invoke(counter, nothing))
 
 
 def _now() -> int:
