@@ -18,7 +18,7 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_json import Node
 from sundog.front.early_errors import early_errors
-from sundog.front.expressions.reading import Scope
+from sundog.front.expressions.reading import Scope, all_or_reasons
 from sundog.front.expressions.translate import translate, translate_sort_key
 from sundog.front.floating_point import added_as_spark_does
 from sundog.front.partitioning import check_repartition, has_one_partition, shows_partitions
@@ -258,16 +258,7 @@ class _Matcher:
 
     def _convert_all(self, nodes: Sequence[Node]) -> list[LogicalPlan]:
         """The plans of all nodes; raises the reasons of all that cannot be converted."""
-        plans: list[LogicalPlan] = []
-        reasons: list[Reason] = []
-        for node in nodes:
-            try:
-                plans.append(self._convert(node))
-            except Declined as declined:
-                reasons += (reason for reason in declined.reasons if reason not in reasons)
-        if reasons:
-            raise Declined(*reasons)
-        return plans
+        return all_or_reasons(self._convert, nodes)
 
     def _in_order_of_addition(self, plan: LogicalPlan) -> LogicalPlan:
         """A matched shape whose doubles are added in Spark's order, if the session asks for that."""

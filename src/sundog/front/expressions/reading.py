@@ -5,9 +5,9 @@ A reader gets a node whose children have been read (`read_already`) and gives an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from sundog.front.expressions.time_zones import fixed_zone
 from sundog.front.repeated_columns import spelt_below
 from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type, spark_name
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -88,18 +91,23 @@ def type_of(spark_type: Any, what: str) -> pa.DataType:
     raise Declined.because(Code.UNSUPPORTED_TYPE, f"{what} has type {shown}", what)
 
 
-def all_read(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
-    """The expressions of nodes that have been read; raises the reasons of all that could not be."""
-    done: list[Expr] = []
+def all_or_reasons(read: Callable[[T], R], values: Iterable[T]) -> list[R]:
+    """What `read` makes of each value; raises `Declined` with the reasons of all that it declines, each once."""
+    done: list[R] = []
     reasons: list[Reason] = []
-    for node in nodes:
+    for value in values:
         try:
-            done.append(read_already(node, scope))
+            done.append(read(value))
         except Declined as declined:
             reasons += (reason for reason in declined.reasons if reason not in reasons)
     if reasons:
         raise Declined(*reasons)
     return done
+
+
+def all_read(nodes: Sequence[Node], scope: Scope) -> list[Expr]:
+    """The expressions of nodes that have been read; raises the reasons of all that could not be."""
+    return all_or_reasons(lambda node: read_already(node, scope), nodes)
 
 
 def children_of(node: Node, scope: Scope, count: int) -> list[Expr]:

@@ -14,7 +14,7 @@ from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_json import Node, object_name
 from sundog.front.expressions import casts, choices, leaves, logic, numbers, text, times
-from sundog.front.expressions.reading import Entry, Scope, all_read, read_already
+from sundog.front.expressions.reading import Entry, Scope, all_or_reasons, all_read, read_already
 from sundog.front.partitioning import NONDETERMINISTIC
 from sundog.support import Code, Declined, Reason
 
@@ -37,16 +37,7 @@ def translate(node: Node, scope: Scope) -> Expr:
 
 def translate_all(nodes: Iterable[Node], scope: Scope) -> list[Expr]:
     """The expressions; raises `Declined` with the reasons of all that cannot be translated, each once."""
-    exprs: list[Expr] = []
-    reasons: list[Reason] = []
-    for node in nodes:
-        try:
-            exprs.append(translate(node, scope))
-        except Declined as declined:
-            reasons += (reason for reason in declined.reasons if reason not in reasons)
-    if reasons:
-        raise Declined(*reasons)
-    return exprs
+    return all_or_reasons(lambda node: translate(node, scope), nodes)
 
 
 def translate_sort_key(tree: Node, scope: Scope) -> SortKey:
