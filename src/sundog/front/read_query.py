@@ -75,7 +75,7 @@ class QueryReader:
         return lambda node: self._foreign(catalyst, node)
 
     def _foreign(self, catalyst: CatalystPlan, node: Node) -> Foreign:
-        problem, fields = changed_by_running_alone(node), output_fields(catalyst.jnode(node.path))
+        problem, fields = changed_by_running_alone(node), output_fields(self.session._jvm, catalyst.jnode(node.path))
         if not fields:  # Arrow batches without columns do not say how many rows they have
             problem = Reason(Code.SOURCE, "rows of Spark's without any column", node.name)
         if problem is not None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
 from sundog.front.jvm.details import complete, read_details
-from sundog.front.jvm.functions import plan_json
+from sundog.front.jvm.functions import methods, plan_json
+from sundog.front.jvm.large_text import TextFunction
 from sundog.front.jvm.leaves import FileRelation, read_leaves
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.front.repeated_columns import names_of_places
@@ -23,6 +24,7 @@ from sundog.support import Code, Declined, Reason
 from sundog.types import arrow_type
 from sundog.versions import spark_version
 
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 LOCAL_ROWS_IN_JSON = 1000  # of a local relation, each of which is an entry of the JSON
 
 
@@ -149,19 +151,31 @@ def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:
     return jtree
 
 
-def output_fields(jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
+def output_fields(jvm: Any, jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
     """The columns that a JVM plan node puts out, under our names and types; declines where a type is not ours."""
-    output = jnode.output()
     fields = []
-    for index in range(output.size()):
-        attribute = output.apply(index)
-        name = f"{attribute.name()}#{attribute.exprId().id()}"
-        dtype = arrow_type(json.loads(attribute.dataType().json()))
+    for attribute, number, type_json, type_sql in json.loads(_output_function(jvm)(jnode)):
+        name, dtype = f"{attribute}#{number}", arrow_type(json.loads(type_json))
         if dtype is None:
-            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{name} is {attribute.dataType().sql()}")
+            raise Declined.because(Code.UNSUPPORTED_TYPE, f"{name} is {type_sql}")
         fields.append((name, dtype))
     places = names_of_places([name for name, _ in fields])
     return tuple(zip(places, (dtype for _, dtype in fields), strict=True))
+
+
+@once_per_jvm
+def _output_function(jvm: Any) -> TextFunction:
+    """Plan node -> the JSON of name, number, type and type in SQL of each column: one call, whatever their number."""
+    made = methods(jvm)
+    named, data_type = f"{_EXPRESSIONS}.NamedExpression", "org.apache.spark.sql.types.DataType"
+    number = made.chain(made.getter(named, "exprId"), made.getter(f"{_EXPRESSIONS}.ExprId", "id"))
+    its_type = made.getter(f"{_EXPRESSIONS}.Expression", "dataType")
+    parts = [made.getter(named, "name"), number]
+    parts += [made.chain(its_type, made.getter(data_type, text)) for text in ("json", "sql")]
+    column = made.all_of([made.by_class({}, part) for part in parts])
+    return made.to_json(
+        made.array(made.mapped(made.getter("org.apache.spark.sql.catalyst.plans.QueryPlan", "output"), column))
+    )
 
 
 def _refuse_without_shape(jvm: Any, jplan: Any) -> None:
