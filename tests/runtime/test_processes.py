@@ -21,7 +21,6 @@ from sundog.operators.sources import HeldBatches
 from sundog.plan.costs import EXECUTORS
 from sundog.runtime.exchange import BlockOrder, decode_block
 from sundog.runtime.processes import threads
-from sundog.runtime.processes.profiles import executor_processes, python_memory_bytes
 from sundog.runtime.processes.stage import ProcessFunction, partitions_of, task_of
 from sundog.runtime.processes.threads import Emit, PartitionThreads
 from sundog.runtime.worker_errors import ErrorChannel
@@ -244,28 +243,3 @@ def test_groups_of_one_process_are_merged_before_they_leave_it(distinct: int, me
     sent = sum(values[-1][4].get("exchange_rows", 0) for values in first.accumulator.values.values())
     if memory > 1 << 12 and distinct <= 700:
         assert sent == 2 * distinct, "each of two processes sends a group once"
-
-
-@pytest.mark.parametrize(
-    ("master", "confs", "expected"),
-    [
-        ("spark://host:7077", {}, None),
-        ("spark://host:7077", {"spark.executor.pyspark.memory": "2g"}, 2 << 30),
-        ("yarn", {}, 384 << 20),
-        ("yarn", {"spark.executor.memory": "20g"}, 2 << 30),
-        ("yarn", {"spark.executor.memory": "20g", "spark.executor.memoryOverheadFactor": "0.5"}, 10 << 30),
-        ("yarn", {"spark.executor.memoryOverhead": "3000"}, 3000 << 20),
-        ("yarn", {"spark.executor.memoryOverhead": "3g", "spark.executor.pyspark.memory": "1g"}, 1 << 30),
-        ("k8s://https://host", {"spark.executor.memory": "10g"}, 4 << 30),
-    ],
-)
-def test_python_has_the_memory_that_the_settings_give_it(
-    master: str, confs: dict[str, str], expected: int | None
-) -> None:
-    assert python_memory_bytes(master, confs) == expected
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("wish", ["auto", "slot", "executor"])
-def test_a_local_session_has_a_process_for_each_slot(spark: Any, wish: Any) -> None:
-    assert executor_processes(spark, wish) is None

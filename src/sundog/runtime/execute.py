@@ -23,6 +23,7 @@ from sundog.plan.costs import read_costs
 from sundog.plan.logical import Limit, LogicalPlan, Window, spark_has_one_partition
 from sundog.plan.lower.planner import Planner, Rows, Sites, Step
 from sundog.plan.records import StageRecord, StageRecords
+from sundog.plan.sites import executors_site, may_have_one_process
 from sundog.plan.stages import (
     BuildRows,
     Exchange,
@@ -41,7 +42,7 @@ from sundog.plan.stages import (
 )
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.frames import first_keys, frame_from_batches
-from sundog.runtime.processes.profiles import executor_processes
+from sundog.runtime.processes.profiles import cluster_of, executors_of
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkInput, SparkRuntime
 from sundog.tree import walk
@@ -322,12 +323,9 @@ def sites_of(session: SparkSession, settings: Settings, executors_unusable: str 
 
     @cache
     def executors() -> Site:
-        found = executor_processes(session, settings.executor_process)
-        slots = session.sparkContext.defaultParallelism
-        if found is None:
-            return Site(Place.EXECUTORS, slots, memory, costs.executors)
-        limit = memory if found.memory_bytes is None else min(memory, found.memory_bytes // found.cores)
-        return Site(Place.EXECUTORS, found.executors * found.cores, limit, costs.executors, found.executors)
+        cluster = cluster_of(session)
+        found = executors_of(session) if may_have_one_process(cluster, settings.executor_process) else None
+        return executors_site(cluster, found, session.sparkContext.defaultParallelism, memory, costs.executors)
 
     return Sites(Site(Place.DRIVER, _driver_slots(), memory, costs.driver), executors, executors_unusable)
 
