@@ -68,6 +68,9 @@ class ScanCosts(BloomFilterCosts):
     rows_per_late_value: int  # rows for each that passes the tests, from which other columns are decoded for those only
     page_index_rows: int  # of a row group, from which its page index is looked up
     page_index_row_groups: int  # of a task whose pages a filter did not narrow, after which they are not looked up
+    assumed_page_rows: int  # of a page, before its index is read
+    assumed_pages: int  # of a row group, at least
+    max_even_pages_factor: float  # pages that would hold a key if rows were in order, over those that are few enough
     key_filter_probe_rows: int  # rows of a task after which a filter by the keys of a join is judged
     max_key_filter_share: float  # of rows that pass it: above it, the filter is no longer tested
 

@@ -33,14 +33,13 @@ from sundog.types import is_text
 
 Rows = npt.NDArray[np.int64]
 
-_USUAL_PAGE_ROWS = 20_000  # of Arrow's and Spark's writers
-
 
 @dataclass(frozen=True)
 class LateCosts:
     """When the pages of few rows are decoded instead of the whole column chunk. Values are in `plan/costs.py`."""
 
-    max_late_rows_share: float  # of a row group, in pages of the usual size: above it, headers are not looked at
+    assumed_page_rows: int  # of a page, before its header is read
+    max_late_rows_share: float  # of a row group, in pages of that size: above it, headers are not looked at
     max_late_bytes_share: float  # of a chunk, its dictionary included, that the pages take
 
 
@@ -68,9 +67,10 @@ class RowPicker:
 
     def _worthwhile_pages(self, row_group: int, source: ColumnSource, rows: Rows) -> PageMap | None:
         """Where the pages are, if only some of them hold the rows."""
-        total = int(self._layout.footer.row_counts[row_group])
-        touched = len(np.unique(rows // _USUAL_PAGE_ROWS))
-        if not is_local(self._layout.file.path) or touched > self._costs.max_late_rows_share * total / _USUAL_PAGE_ROWS:
+        page_rows = self._costs.assumed_page_rows
+        pages_in_all = int(self._layout.footer.row_counts[row_group]) / page_rows
+        touched = len(np.unique(rows // page_rows))
+        if not is_local(self._layout.file.path) or touched > self._costs.max_late_rows_share * pages_in_all:
             return None
         pages = self._reader.own.page_map(row_group, source.leaf)
         if pages is None:

@@ -53,9 +53,6 @@ from sundog.parquet.reading import PartitionColumn
 Rows = npt.NDArray[np.int64]
 
 MAX_INDEX_BYTES = 16 << 20
-_USUAL_PAGE_ROWS = 20_000  # of Arrow's and Spark's writers
-_LEAST_PAGES = 16  # of a row group, where its rows say fewer: pages may be small
-_MAX_HOPE = 2.0  # share of evenly laid out pages with a key over that which pays: keys may lie unevenly in the rows
 
 
 class PageIndexCosts(Protocol):
@@ -66,6 +63,15 @@ class PageIndexCosts(Protocol):
 
     @property
     def page_index_row_groups(self) -> int: ...
+
+    @property
+    def assumed_page_rows(self) -> int: ...
+
+    @property
+    def assumed_pages(self) -> int: ...
+
+    @property
+    def max_even_pages_factor(self) -> float: ...
 
     @property
     def rows_per_late_value(self) -> int: ...
@@ -144,9 +150,11 @@ class PagePruner:
         self, source: pa.NativeFile, layout: FileLayout, row_group: int, column: ColumnSource, each: DynamicFilter
     ) -> Bounds | None:
         """Bounds of the pages; None if there are none, or if most pages would pass even if rows were in order."""
+        costs, rows = self._costs, int(layout.footer.row_counts[row_group])
         group = _group_bounds(layout.footer, column).take(np.array([row_group]))
-        pages = even_pages(group, max(int(layout.footer.row_counts[row_group]) // _USUAL_PAGE_ROWS, _LEAST_PAGES))
-        if pages is not None and each.may_hold(pages).mean() * self._costs.rows_per_late_value > _MAX_HOPE:
+        pages = even_pages(group, max(rows // costs.assumed_page_rows, costs.assumed_pages))
+        most = costs.max_even_pages_factor / costs.rows_per_late_value
+        if pages is not None and each.may_hold(pages).mean() > most:
             return None
         return page_bounds(source, layout, row_group, column)
 
