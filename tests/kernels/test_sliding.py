@@ -15,6 +15,7 @@ from sundog.kernels.bits import BIT_AND, BIT_OR, BIT_XOR
 from sundog.kernels.windows.moments import ordered_comoments, ordered_moments, sliding_comoments, sliding_moments
 from sundog.kernels.windows.sliding import (
     checked_sums,
+    compensated_sum,
     compensated_sums,
     divide_by_counts,
     frame_magnitudes,
@@ -107,6 +108,19 @@ def test_compensated_sums_are_the_exact_sum(frame, seed):
         exact = math.fsum(values[start:stop])
         assert result[row] == pytest.approx(exact, rel=1e-15, abs=1e-28 * magnitudes[row])
         assert magnitudes[row] == pytest.approx(math.fsum(np.abs(values[start:stop])), rel=1e-13)
+
+
+@SETTINGS
+@given(st.lists(st.floats(-1e100, 1e100), max_size=50))
+def test_a_compensated_sum_is_the_exact_one_in_two_doubles(values):
+    total, error = compensated_sum(np.array(values, np.float64))
+    magnitude = math.fsum(map(abs, values))
+    assert math.fsum([total, error, *(-value for value in values)]) == pytest.approx(0, abs=1e-28 * magnitude)
+
+
+@pytest.mark.parametrize("values", [[1.0, np.inf], [np.nan, 1.0], [np.inf, -np.inf], [1.7e308, 1.7e308]])
+def test_a_compensated_sum_of_what_is_not_finite_says_so(values):
+    assert not math.isfinite(sum(compensated_sum(np.array(values))))
 
 
 def test_a_large_value_that_has_left_leaves_no_trace():

@@ -40,6 +40,7 @@ from sundog.functions.grouped import COUNT, Accumulator, Groups, NullState, as_f
 from sundog.functions.sums.integers import integer_sums
 from sundog.kernels.groups.by_group import sum_floats_by_group
 from sundog.kernels.windows.sliding import (
+    compensated_sum,
     compensated_sums,
     divide_by_counts,
     ordered_cost,
@@ -162,8 +163,12 @@ class FramedDoubleSum(MergeableFunction):
         """The sum in two doubles, the second what the first is off by."""
         values, counts = elements.arrays
         number = elements.count if counts is None else int(counts.sum())
-        high = _exact_sum(values)
-        low = _exact_sum(np.append(values, -high)) if math.isfinite(high) else 0.0
+        total, error = compensated_sum(values)
+        high, low = total + error, 0.0
+        if math.isfinite(high):
+            low = (total - high) + error
+        else:
+            high = _exact_sum(values)
         return Elements(2, (np.array([high, low]), np.array([number, 0], np.int64)))
 
     def hazard(self, elements: Elements) -> Hazard:

@@ -154,6 +154,8 @@ class _RangeWindow:
     def _owned_values(self, call: WindowCall) -> pa.Array:
         if is_ranked(call):
             return self._places(call)
+        if call.name in self._carry.whole:
+            return pa.repeat(self._carry.whole[call.name][0], self._last - self._first)
         function = frame_function(call)
         if isinstance(function, Shift):
             return self._shifted(function)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sundog.expr.calls import BoundKind, WindowCall
-from sundog.functions.framed import Elements, FrameFunction, Inputs
+from sundog.functions.framed import Elements, FrameFunction, Inputs, MergeableFunction
 from sundog.functions.shifts import Shift
 from sundog.operators.window.frames.frame_need import reach_of
 from sundog.operators.window.frames.range_columns import RangeColumns
@@ -34,6 +34,13 @@ def carried_back(function: FrameFunction, elements: Elements) -> Elements | None
         return function.essence(elements)
     rows = reach_of(frame)[1] if frame.units == "rows" else 0
     return elements.slice(0, min(rows, elements.count)) if rows else None
+
+
+def has_one_value(function: FrameFunction) -> bool:
+    """Whether every frame is that of all rows, and its value follows from what the ranges tell of their rows."""
+    frame = function.call.frame
+    is_whole = frame.start.kind is BoundKind.UNBOUNDED_PRECEDING and frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
+    return is_whole and isinstance(function, MergeableFunction)
 
 
 def merges_ranges(call: WindowCall) -> bool:

@@ -8,6 +8,9 @@ the essence of all before it and of all behind it.
     range        0         1         2                 sum of x     10    32     7
     carry        0        10        42                              before each
 
+A frame of all rows (`SUM(x) OVER ()`) has one value. The driver computes it from the summaries, so that no range adds
+its rows up again, and all rows show the same digits.
+
 Whether that is exact is asked as well: sums that may overflow, or doubles of both signs and very different sizes, come
 out as Spark's only if they are added up in one go. Then `carries_of` says so and the window is computed in one range.
 """
@@ -18,6 +21,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +35,7 @@ from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import (
     carried_back,
     carried_forward,
+    has_one_value,
     inputs_of,
     merges_ranges,
 )
@@ -62,11 +67,15 @@ class RangeSummary:
 
 @dataclass(frozen=True)
 class Carry:
-    """What one range is given: where it stands, and the elements before and behind its own, by the name of the call."""
+    """What one range is given: where it stands, and the elements before and behind its own, by the name of the call.
+
+    `whole`: the value of a call whose frame is all rows, as an array of one.
+    """
 
     standing: Standing = field(default_factory=Standing)
     before: Mapping[str, Elements] = field(default_factory=dict)
     behind: Mapping[str, Elements] = field(default_factory=dict)
+    whole: Mapping[str, pa.Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,9 +116,9 @@ def summarize(
         function = frame_function(call)
         elements = function.elements(inputs_of(call, columns))
         hazard = function.hazard(elements) if merges_ranges(call) else Hazard()
-        told[call.name] = CallSummary(
-            _detached(carried_forward(function, elements)), _detached(carried_back(function, elements)), hazard
-        )
+        forward = _detached(carried_forward(function, elements))
+        back = None if has_one_value(function) else _detached(carried_back(function, elements))
+        told[call.name] = CallSummary(forward, back, hazard)
     return RangeSummary(number, columns.count, groups, told)
 
 
@@ -127,6 +136,7 @@ def carries_of(summaries: Sequence[RangeSummary], calls: Sequence[WindowCall]) -
     """The carry of each range; None where adding up range by range would not give Spark's answer."""
     before: list[dict[str, Elements]] = [{} for _ in summaries]
     behind: list[dict[str, Elements]] = [{} for _ in summaries]
+    whole: dict[str, pa.Array] = {}
     for call in calls:
         told = [summary.calls[call.name] for summary in summaries if call.name in summary.calls]
         if not told:
@@ -134,9 +144,18 @@ def carries_of(summaries: Sequence[RangeSummary], calls: Sequence[WindowCall]) -
         function = frame_function(call)
         if not function.is_harmless(Hazard.merge([part.hazard for part in told])):
             return None
+        if has_one_value(function):
+            whole[call.name] = _value_of_all([part.forward for part in told if part.forward is not None], function)
+            continue
         _hand_on([part.forward for part in told], before, function, carried_forward)
         _hand_on([part.back for part in reversed(told)], behind[::-1], function, carried_back)
-    return [Carry(*parts) for parts in zip(_standings(summaries), before, behind, strict=True)]
+    return [Carry(*parts, whole) for parts in zip(_standings(summaries), before, behind, strict=True)]
+
+
+def _value_of_all(parts: Sequence[Elements], function: FrameFunction) -> pa.Array:
+    """The value of the frame of all rows, by the essences of all ranges."""
+    elements = Elements.concat(parts)
+    return function.evaluate(elements, np.zeros(1, np.int32), np.array([elements.count], np.int32))
 
 
 def _hand_on(
