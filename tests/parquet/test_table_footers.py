@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sundog.expr.nodes import And, Column, Compare, CompareOp, In, Literal
@@ -22,12 +23,14 @@ from sundog.expr.ranks import Rank
 from sundog.operators.topk.topk_plan import plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.operators.window.ranges.scans import plan_range_scans
+from sundog.parquet.meta import table_footers
+from sundog.parquet.meta.footer import FOOTERS, read_footers, read_joined
 from sundog.parquet.meta.table_footers import (
     ColumnKey,
     TableFooters,
     read_as_columns,
 )
-from sundog.parquet.problems import FileProblem
+from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.prune import footer_tables as module
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.prune.footer_tables import FooterTables
@@ -206,6 +209,106 @@ def test_a_missing_file_is_told_or_passed_over(tmp_path: Path) -> None:
     found = FooterTables().get(table.files, lenient, frozenset(("c",)))
     assert found.opened.tolist() == [False, True]
     assert found.row_counts.tolist() == [1]
+
+
+# Footers that are read together
+
+
+def described(found: TableFooters) -> list[object]:
+    columns = [
+        (
+            key,
+            [each.sources[number] for number in each.source_of.tolist()],
+            each.sizes.tolist(),
+            None
+            if each.bounds is None
+            else [each.bounds.low.tolist(), each.bounds.high.tolist(), each.bounds.null_counts.tolist()],
+        )
+        for key, each in found.columns.items()
+    ]
+    numbers = (found.stamps, found.starts, found.row_counts, found.byte_counts)
+    return [found.paths, [each.tolist() for each in numbers], columns]
+
+
+def outcome(read: Callable[[], TableFooters]) -> list[object]:
+    try:
+        return described(read())
+    except (FileProblem, FileSchemaProblem) as problem:
+        return [type(problem), str(problem)]
+
+
+def check_together(files: Sequence[DataFile], reading: ReadSpec) -> bool:
+    """Whether the files were read together, which must say what each of them says, or raise what it raises."""
+    bounded = frozenset(column.name for column in reading.file_columns)
+    FOOTERS.clear()
+    together = outcome(lambda: table_footers._read_part(files, reading, bounded, []))
+    alone = outcome(lambda: table_footers.footers_as_columns(files, read_footers(files, reading), reading, bounded))
+    assert together == alone
+    return read_joined(files, reading.filesystem, []) is not None
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(FILE_TYPES).flatmap(lambda dtype: st.lists(arrow_arrays(dtype, 1, 30), min_size=3, max_size=6)),
+    st.integers(1, 30),
+)
+def test_files_of_one_schema_are_read_together(tmp_path_factory: Any, arrays: list[pa.Array], rows: int) -> None:
+    table = files_of(tmp_path_factory.mktemp("t"), arrays, rows)
+    assert check_together(table.files, ReadSpec(table.file_columns))
+
+
+def two_kinds(folder: Path) -> ParquetFolder:
+    """Files of two schemas in turns, with 1 to 17 row groups: more than 14 have another form of list."""
+    paths = []
+    for number in range(8):
+        values = pa.array(range(number * 100, number * 100 + 2 * number + 3))
+        extra = {"b": pa.array([str(value) for value in values.to_pylist()])} if number % 2 else {}
+        paths.append(write_file(folder / f"{number}.parquet", cut(pa.table({**extra, "c": values}), 1)))
+    return relation(paths, pa.schema([("c", LONG), ("b", pa.string())]))
+
+
+def test_files_of_two_schemas_are_read_together_each_with_its_own(tmp_path: Path) -> None:
+    table = two_kinds(tmp_path)
+    reading = ReadSpec(table.file_columns)
+    assert check_together(table.files, reading)
+    joined = read_joined(table.files, reading.filesystem, [])
+    assert joined is not None
+    assert [each.files for each in joined] == [(0, 2, 4, 6), (1, 3, 5, 7)]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 7), st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=3))
+def test_a_damaged_footer_is_judged_as_if_it_were_read_alone(
+    tmp_path: Path, victim: int, damage: list[tuple[float, int]]
+) -> None:
+    table = two_kinds(tmp_path)
+    path = tmp_path / f"{victim}.parquet"
+    content = bytearray(path.read_bytes())
+    size = int.from_bytes(content[-8:-4], "little")
+    for place, byte in damage:
+        content[len(content) - 8 - size + int(place * (size + 8))] = byte
+    path.write_bytes(content)
+    files = tuple(data_file(tmp_path / f"{number}.parquet") for number in range(8))
+    check_together(files, ReadSpec(table.file_columns))
+
+
+def test_row_groups_that_are_another_files_are_refused(tmp_path: Path) -> None:
+    """One footer says one row group too few, and another, of the same schema, one too many."""
+    table = two_kinds(tmp_path)
+    counted = {0: 3, 2: 7}
+    for number, change in ((0, -1), (2, 1)):
+        path = tmp_path / f"{number}.parquet"
+        content = path.read_bytes()
+        footer = content[-8 - int.from_bytes(content[-8:-4], "little") :]
+        count = counted[number]
+        rows = bytes((0x16, 2 * count, 0x19))
+        assert footer.count(rows + bytes((count << 4 | 12,))) == 1
+        wrong = footer.replace(
+            rows + bytes((count << 4 | 12,)), bytes((0x16, 2 * (count + change), 0x19, (count + change) << 4 | 12))
+        )
+        path.write_bytes(content[: -len(footer)] + wrong)
+    files = tuple(data_file(tmp_path / f"{number}.parquet") for number in range(8))
+    assert not check_together(files, ReadSpec(table.file_columns))
 
 
 # A million row groups

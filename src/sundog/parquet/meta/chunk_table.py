@@ -62,7 +62,7 @@ class ChunkTable:
         leaves: tuple[SchemaLeaf, ...],
         row_counts: Ints,
         data: bytes,
-        footer_start: int,
+        footer_start: int | Ints,
         is_order_defined: npt.NDArray[np.bool_],
     ) -> None:
         if chunks.has(ChunkFields.CRYPTO_METADATA).any() or chunks.has(ChunkFields.ENCRYPTED_METADATA).any():
@@ -82,7 +82,7 @@ class ChunkTable:
         self._check_statistics(leaves, np.tile(is_order_defined, len(row_counts)))
         self.extras = self._extras(chunks, footer_start)
 
-    def _extras(self, chunks: Structs, footer_start: int) -> Ints | None:
+    def _extras(self, chunks: Structs, footer_start: int | Ints) -> Ints | None:
         """Offset and bytes of each chunk's `BLOOM_FILTER`, `COLUMN_INDEX` and `OFFSET_INDEX`; None if there are none.
 
         Nothing depends on them: one that is outside of the file has no bytes here. Of a Bloom filter without a
@@ -128,7 +128,7 @@ class ChunkTable:
         if parts != [part for leaf in leaves for part in leaf.path] * groups:
             raise Broken("the columns of a row group are not those of the schema")
 
-    def _check_ranges(self, leaves: tuple[SchemaLeaf, ...], row_counts: Ints, footer_start: int) -> None:
+    def _check_ranges(self, leaves: tuple[SchemaLeaf, ...], row_counts: Ints, footer_start: int | Ints) -> None:
         fields = self._fields
         self.values = fields.numbers(ChunkMetadataFields.NUM_VALUES)
         self.uncompressed = fields.numbers(ChunkMetadataFields.UNCOMPRESSED_BYTES)

@@ -22,12 +22,13 @@ judges.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from sundog.kernels.pages.thrift_values import BINARY, I32, I64, LIST, SIZE, STRUCT, VALUE
+from sundog.kernels.pages.thrift_values import BINARY, FIELD, I32, I64, LIST, PARENT, SIZE, STRUCT, VALUE
 from sundog.parquet.meta.chunk_table import ENCRYPTED_MAGIC, FIXED_LEN_BYTE_ARRAY, MAGIC, ChunkTable, SchemaLeaf
 from sundog.parquet.meta.struct_table import (
     NONE,
@@ -55,6 +56,7 @@ TAIL_BYTES = 8  # behind the footer: its length, and the magic bytes
 PHYSICAL_TYPES = (
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
 )  # fmt: skip
+_MOST_FRAMES = 8  # of a table: more, and its files are read one by one
 MAX_ROWS = (1 << 31) - 1  # of a row group
 # The fields that are read, and their types.
 _FILE = {
@@ -158,7 +160,11 @@ def footer_length(tail: bytes, file_size: int) -> int:
 
 def parse_footer(data: bytes, file_size: int) -> FileMetadata:
     """The footer's content. Raises Broken if anything in it does not add up."""
-    table = table_of(data)
+    return _parse(data, table_of(data), file_size - TAIL_BYTES - len(data))
+
+
+def _parse(data: bytes, table: Ints, ends: int | Ints) -> FileMetadata:
+    """`ends` is where the pages of a file must end: of all row groups, or of each."""
     root = Structs(table, np.zeros(1, np.int64), _FILE)
     if root.has(FileFields.ENCRYPTION_ALGORITHM).any() or root.has(FileFields.FOOTER_SIGNING_KEY).any():
         raise Encrypted("some of its columns are encrypted, or its footer is signed")
@@ -177,7 +183,8 @@ def parse_footer(data: bytes, file_size: int) -> FileMetadata:
     demand("a row group has a negative size", byte_counts >= 0)
     shape = (len(row_counts), len(leaves))
     ordered = _order_is_defined(table, root, len(leaves))
-    chunk_table = ChunkTable(table, chunks, leaves, row_counts, data, file_size - TAIL_BYTES - len(data), ordered)
+    footer_start = ends if isinstance(ends, int) else np.repeat(ends, len(leaves))
+    chunk_table = ChunkTable(table, chunks, leaves, row_counts, data, footer_start, ordered)
     return FileMetadata(
         created_by=text_of(data, root, FileFields.CREATED_BY),
         key_values=_key_values(table, root, data),
@@ -264,3 +271,109 @@ def _utf8(name: bytes) -> None:
         name.decode()
     except UnicodeDecodeError as problem:
         raise Broken("the name of a column is no UTF-8") from problem
+
+
+_ROWS_HEADER, _GROUPS_HEADER = b"\x16", b"\x19"  # fields 3 (a long) and 4 (a list), each behind its predecessor
+
+
+@dataclass(frozen=True)
+class FooterFrame:
+    """All of a footer but its rows and row groups: schema, writer, key-values and orders. Files of a table share it.
+
+        head (version, schema) | rows | row groups | tail (key-values, writer, orders)
+
+    So the row groups of many files are checked and resolved as those of one, and what takes long for a small footer, a
+    hundred calls for a few numbers each, is done once.
+    """
+
+    head: bytes
+    tail: bytes
+
+    @classmethod
+    def of(cls, values: FileMetadata) -> FooterFrame | None:
+        """None for a footer that is written in another way."""
+        data, table = values.data, table_of(values.data)
+        lists, groups = _row_groups(table)
+        if not len(groups):
+            return None
+        start, end = int(table[lists[0], VALUE]), int(table[groups[-1], VALUE] + table[groups[-1], SIZE])
+        rows = _rows_field(values.num_rows)
+        if data[start - len(rows) : start] != rows:
+            return None
+        return cls(data[: start - len(rows)], data[end:])
+
+    def row_groups(self, data: bytes) -> tuple[int, int, bytes] | None:
+        """Rows, number of row groups, and these as stored; None if the footer has another frame."""
+        at, end = len(self.head), len(data) - len(self.tail)
+        if end - at < 4 or not data.startswith(self.head) or not data.endswith(self.tail):
+            return None
+        if data[at : at + 1] != _ROWS_HEADER:
+            return None
+        rows, at = _read_varint(data, at + 1, end)
+        if data[at : at + 1] != _GROUPS_HEADER or at + 2 >= end or data[at + 1] & 15 != STRUCT:
+            return None
+        count, at = data[at + 1] >> 4, at + 2
+        if count == 15:
+            count, at = _read_varint(data, at, end)
+        return (rows >> 1 ^ -(rows & 1), count, data[at:end]) if 0 < count < end - at else None
+
+    def together(self, parts: Sequence[tuple[int, int, bytes]], ends: Sequence[int]) -> FileMetadata:
+        """The row groups of several files, whose pages end there, as if they were of one. Raises Broken if anything in
+        one of the footers does not add up."""
+        counts = np.array([count for _, count, _ in parts], np.int64)
+        groups = int(counts.sum())
+        rows = _rows_field(sum(rows for rows, _, _ in parts))
+        start = b"".join((self.head, rows, bytes([15 << 4 | STRUCT]), _varint(groups)))
+        data = b"".join((start, *(stored for _, _, stored in parts), self.tail))
+        table = table_of(data)
+        first = np.cumsum(counts) - counts
+        sizes = np.array([len(stored) for _, _, stored in parts], np.int64)
+        _, numbers = _row_groups(table)
+        if len(numbers) != groups or (table[numbers[first], VALUE] != len(start) + np.cumsum(sizes) - sizes).any():
+            raise Broken("a footer has not as many row groups as it says")
+        values = _parse(data, table, np.repeat(np.array(ends, np.int64), counts))
+        if np.add.reduceat(values.row_counts, first).tolist() != [rows for rows, _, _ in parts]:
+            raise Broken("the rows of the row groups are not those of the file")
+        return values
+
+
+def in_frame(data: bytes, size: int, frames: list[FooterFrame]) -> tuple[int, tuple[int, int, bytes]]:
+    """The place of a footer's frame among those known, to which a new one is added, and its row groups."""
+    for place, frame in enumerate(frames):
+        row_groups = frame.row_groups(data)
+        if row_groups is not None:
+            return place, row_groups
+    new = FooterFrame.of(parse_footer(data, size)) if len(frames) < _MOST_FRAMES else None
+    row_groups = None if new is None else new.row_groups(data)
+    if new is None or row_groups is None:
+        raise Broken("its footer is not like the others")
+    frames.append(new)
+    return len(frames) - 1, row_groups
+
+
+def _row_groups(table: Ints) -> tuple[Ints, Ints]:
+    """The numbers of the list of row groups, and of these."""
+    lists = np.flatnonzero((table[:, PARENT] == 0) & (table[:, FIELD] == FileFields.ROW_GROUPS))
+    return lists, items_of(table, lists, STRUCT)
+
+
+def _rows_field(rows: int) -> bytes:
+    return b"".join((_ROWS_HEADER, _varint(rows << 1), _GROUPS_HEADER))
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """A number, which ends before `end`, and the position after it."""
+    number = place = 0
+    while at < end and data[at] > 127 and place < 63:
+        number |= (data[at] & 127) << place
+        at, place = at + 1, place + 7
+    return number | (data[at] << place if at < end else 0), at + 1

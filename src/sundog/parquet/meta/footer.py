@@ -18,18 +18,26 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sundog.parquet.filesystem import open_file
 from sundog.parquet.meta.chunk_table import CODECS, MAGIC
-from sundog.parquet.meta.file_metadata import PHYSICAL_TYPES, TAIL_BYTES, FileMetadata, footer_length, parse_footer
+from sundog.parquet.meta.file_metadata import (
+    PHYSICAL_TYPES,
+    TAIL_BYTES,
+    FileMetadata,
+    FooterFrame,
+    footer_length,
+    in_frame,
+    parse_footer,
+)
 from sundog.parquet.meta.file_statistics import LeafColumn, RawStatistics, trusted_statistics
 from sundog.parquet.meta.struct_table import Broken, Encrypted
 from sundog.parquet.paths import is_local, plain_path
@@ -224,29 +232,97 @@ def read_footer(file: DataFile, settings: Settings) -> Footer:
     if cached is not None:
         return cached
     read_at = time.time_ns()
-    with open_file(file.path, settings) as source:
-        if source.size() != stamp[0]:
-            raise FileProblem(ProblemKind.CHANGED, file.path)
-        footer = parsed(source, file.path, stamp)
-    if stamp_of(file) != stamp:
-        raise FileProblem(ProblemKind.CHANGED, file.path)
+    footer = _read_unchanged(file, settings, stamp, parsed)
     if is_local(file.path) and read_at - max(stamp[1:3]) >= SETTLED_NS:
         FOOTERS.put(footer)
     return footer
 
 
+T = TypeVar("T")
+
+
+def _read_unchanged(
+    file: DataFile, settings: Settings, stamp: Stamp, read: Callable[[pa.NativeFile, str, Stamp], T]
+) -> T:
+    """What `read` finds in a file that has this stamp before and after."""
+    with open_file(file.path, settings) as source:
+        if source.size() != stamp[0]:
+            raise FileProblem(ProblemKind.CHANGED, file.path)
+        found = read(source, file.path, stamp)
+    if stamp_of(file) != stamp:
+        raise FileProblem(ProblemKind.CHANGED, file.path)
+    return found
+
+
 def parsed(source: pa.NativeFile, path: str, stamp: Stamp) -> Footer:
     """The footer of an open file, whose size is the first number of its stamp."""
     try:
-        data = _footer_bytes(source, stamp[0])
-        values = parse_footer(data, stamp[0])
-        metadata = pq.read_metadata(pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(4, "little"), MAGIC))))
-        _check_agreement(metadata, values)
+        return _agreed(path, stamp, parse_footer(_footer_bytes(source, stamp[0]), stamp[0]))
     except Encrypted as problem:
         raise FileProblem(ProblemKind.ENCRYPTED, path, str(problem)) from problem
     except (Broken, pa.ArrowException, OSError) as problem:
         raise FileProblem(ProblemKind.CORRUPT, path, str(problem)) from problem
+
+
+def _agreed(path: str, stamp: Stamp, values: FileMetadata) -> Footer:
+    data = values.data
+    metadata = pq.read_metadata(pa.BufferReader(b"".join((MAGIC, data, len(data).to_bytes(4, "little"), MAGIC))))
+    _check_agreement(metadata, values)
     return Footer(path, stamp, metadata, values)
+
+
+@dataclass(frozen=True)
+class JoinedFooter:
+    """The row groups of some files as those of one: `footer` has the path of the first, and is kept nowhere."""
+
+    files: tuple[int, ...]  # their numbers
+    stamps: tuple[Stamp, ...]
+    counts: tuple[int, ...]  # row groups of each
+    footer: Footer
+
+
+def read_joined(
+    files: Sequence[DataFile], settings: Settings, frames: list[FooterFrame], threads: int = _FOOTER_THREADS
+) -> list[JoinedFooter] | None:
+    """The footers of many files of a few kinds, in a third of the time that `read_footers` takes.
+
+    None if anything about one of them is not as usual: `read_footers` then says what. `frames` are those known; new
+    ones are added.
+    """
+
+    def read(some: Sequence[DataFile]) -> list[tuple[Stamp, bytes]]:
+        stamps = [stamp_of(file) for file in some]
+        return [
+            (stamp, _read_unchanged(file, settings, stamp, lambda source, _, stamp: _footer_bytes(source, stamp[0])))
+            for file, stamp in zip(some, stamps, strict=True)
+        ]
+
+    share = -(-len(files) // threads)
+    shares = [files[first : first + share] for first in range(0, len(files), share)]
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix="sundog-footer") as pool:
+            found = [each for part in pool.map(read, shares) for each in part]
+        members: dict[int, list[tuple[int, tuple[int, int, bytes]]]] = {}
+        for number, (stamp, data) in enumerate(found):
+            place, row_groups = in_frame(data, stamp[0], frames)
+            members.setdefault(place, []).append((number, row_groups))
+        return [_joined(frames[place], some, files, found) for place, some in members.items()]
+    except (FileProblem, Broken, pa.ArrowException, OSError):
+        return None
+
+
+def _joined(
+    frame: FooterFrame,
+    some: list[tuple[int, tuple[int, int, bytes]]],
+    files: Sequence[DataFile],
+    found: list[tuple[Stamp, bytes]],
+) -> JoinedFooter:
+    numbers = tuple(number for number, _ in some)
+    stamps = tuple(found[number][0] for number in numbers)
+    ends = [found[number][0][0] - TAIL_BYTES - len(found[number][1]) for number in numbers]
+    values = frame.together([row_groups for _, row_groups in some], ends)
+    counts = tuple(count for _, (_, count, _) in some)
+    return JoinedFooter(numbers, stamps, counts, _agreed(files[numbers[0]].path, stamps[0], values))
 
 
 def _footer_bytes(source: pa.NativeFile, size: int) -> bytes:

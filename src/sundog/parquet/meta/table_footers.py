@@ -23,10 +23,11 @@ import numpy.typing as npt
 from sundog.expr.buffers import Bools, Indices
 from sundog.expr.rank_columns import RankColumn
 from sundog.expr.ranks import ranks_of_values
+from sundog.parquet.meta.file_metadata import FooterFrame
 from sundog.parquet.meta.file_schema import ColumnSource, resolve_columns
-from sundog.parquet.meta.footer import Footer, Stamp, is_ignored, read_footers, stamp_of
+from sundog.parquet.meta.footer import Footer, JoinedFooter, Stamp, is_ignored, read_footers, read_joined, stamp_of
 from sundog.parquet.meta.statistics import column_bounds
-from sundog.parquet.problems import FileProblem
+from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.reading import DataFile, FileColumn, ReadOptions, ReadSpec
 
 Longs = npt.NDArray[np.int64]
@@ -260,7 +261,9 @@ def _narrow(sizes: Longs) -> npt.NDArray[Any]:
 ReadTables = Callable[[Sequence[DataFile], ReadSpec, frozenset[str]], TableFooters]
 """Footers of files, some columns of them with bounds. Raises FileProblem and FileSchemaProblem."""
 
-_FILES_AT_ONCE = 512  # so many footers are held as objects before they become columns
+# Footers are checked together in such parts. Of a table of no more files the objects are kept: whoever reads the files
+# needs them.
+_FILES_AT_ONCE = 64
 
 
 def read_as_columns(files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str]) -> TableFooters:
@@ -269,8 +272,41 @@ def read_as_columns(files: Sequence[DataFile], reading: ReadSpec, bounded: froze
         footers = read_footers(files, reading)
         return replace(footers_as_columns(files, footers, reading, bounded), footers=footers)
     parts = [files[first : first + _FILES_AT_ONCE] for first in range(0, len(files), _FILES_AT_ONCE)]
-    return TableFooters.concat(
-        [footers_as_columns(part, read_footers(part, reading), reading, bounded) for part in parts]
+    frames: list[FooterFrame] = []
+    return TableFooters.concat([_read_part(part, reading, bounded, frames) for part in parts])
+
+
+def _read_part(
+    files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str], frames: list[FooterFrame]
+) -> TableFooters:
+    joined = read_joined(files, reading.filesystem, frames)
+    if joined is not None:
+        try:
+            found = [_joined_as_columns(files, each, reading, bounded) for each in joined]
+        except FileSchemaProblem:  # of which file?
+            joined = None
+    if joined is None:
+        return footers_as_columns(files, read_footers(files, reading), reading, bounded)
+    order = np.argsort([number for each in joined for number in each.files])
+    return found[0] if len(found) == 1 else TableFooters.concat(found).take(order)
+
+
+def _joined_as_columns(
+    files: Sequence[DataFile], joined: JoinedFooter, reading: ReadSpec, bounded: frozenset[str]
+) -> TableFooters:
+    as_one = footers_as_columns([files[joined.files[0]]], [joined.footer], reading, bounded)
+    stamps = [(*stamp, 0, 0, 0)[:_STAMP_WORDS] for stamp in joined.stamps]
+    columns = {
+        key: replace(column, source_of=np.repeat(column.source_of, len(stamps)))
+        for key, column in as_one.columns.items()
+    }
+    return TableFooters(
+        tuple(files[number].path for number in joined.files),
+        np.array(stamps, np.int64),
+        _starts(np.array(joined.counts, np.int64)),
+        as_one.row_counts,
+        as_one.byte_counts,
+        columns,
     )
 
 
