@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from sundog.benchmarks.engines.cluster import processes_in
 from sundog.environment.java import ensure_java
-from tests.spark.cluster import left_behind, processes_in, standalone_cluster
+from tests.spark.cluster import left_behind, standalone_cluster
 from tests.spark.cluster_cases import SHAPES, answers, case, check, write_tables
 
 pytestmark = pytest.mark.spark

@@ -30,6 +30,7 @@ from sundog.benchmarks.data.command import (
 )
 from sundog.benchmarks.data.tpc import TpcSet
 from sundog.benchmarks.engines.catalog import ENGINES, find_engine, label_of
+from sundog.benchmarks.engines.cluster import Layout
 from sundog.benchmarks.report import markdown, time_text
 from sundog.benchmarks.results import Results, Status
 from sundog.benchmarks.runner import Settings, Update, run_benchmark
@@ -39,6 +40,7 @@ from sundog.machine import usable_cores
 
 DATA_FOLDER_VARIABLE = "SUNDOG_BENCH_DATA"
 DEFAULT_ENGINES = "spark,sundog,duckdb,datafusion,polars,sail"
+CLUSTER_ENGINES = "spark,sundog-executors"
 _STANDARD_OUTPUT = Path("-")
 _INTERRUPTED = 130
 
@@ -55,8 +57,11 @@ def register(app: typer.Typer) -> None:
 def bench_command(
     patterns: Annotated[list[str] | None, typer.Argument(help="Names or globs of cases, e.g. 'topk/*'; main.")] = None,
     engines: Annotated[
-        str, typer.Option(help="Comma-separated; --list shows them. ENGINE@LABEL: see --python.")
-    ] = DEFAULT_ENGINES,
+        str | None,
+        typer.Option(
+            help="Comma-separated; --list shows them. ENGINE@LABEL: see --python.", show_default=DEFAULT_ENGINES
+        ),
+    ] = None,
     rows: Annotated[str | None, typer.Option(help="Rows of every table; each data set has its own default.")] = None,
     scale: Annotated[float, typer.Option(help="Scale of the tables of tpch and tpcds.")] = 1,
     repeat: Annotated[int, typer.Option(min=1, help="Measured runs of a case.")] = 3,
@@ -71,6 +76,14 @@ def bench_command(
     timeout: Annotated[float, typer.Option(help="Give a case up after so many seconds.")] = 600,
     isolate: Annotated[bool, typer.Option(help="A new process for each case.")] = False,
     in_turns: Annotated[bool, typer.Option(help="Each case on all engines before the next one.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXECUTORSxCORES",
+            help="On standalone clusters on loopback, in turns; 2x4 is 2 executors of 4 cores on the cores given. "
+            f"Engines: {CLUSTER_ENGINES}.",
+        ),
+    ] = None,
     large: Annotated[bool, typer.Option(help="Also the cases that need much disk and time.")] = False,
     json_file: Annotated[
         Path | None,
@@ -114,7 +127,8 @@ def bench_command(
     if not patterns:
         raise ArgumentError("Name at least one case, e.g. `sundog bench 'topk/*'`. `sundog bench --list` shows them.")
     pythons = _pairs(python, "--python")
-    names = _engine_names(engines, pythons)
+    layout = None if cluster is None else _layout(cluster)
+    names = _engine_names(engines or (DEFAULT_ENGINES if layout is None else CLUSTER_ENGINES), pythons)
     cases = select(patterns, large=large)
     if check or sweep_costs is not None:
         made = _folders(cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), scale, 2)
@@ -130,8 +144,9 @@ def bench_command(
         enough_seconds=enough,
         timeout_seconds=timeout,
         isolate=isolate,
-        in_turns=in_turns,
+        in_turns=in_turns or layout is not None,
         pythons=pythons,
+        cluster=None if layout is None else str(layout),
     )
     folders = _folders(
         cases, data, _pairs(table, "--table"), None if rows is None else parse_rows(rows), scale, settings.cores
@@ -229,6 +244,13 @@ def _engine_names(text: str, pythons: dict[str, str]) -> list[str]:
         if label_of(name) and label_of(name) not in pythons:
             raise ArgumentError(f"{name} needs --python {label_of(name)}=PATH, the interpreter to run it in.")
     return names
+
+
+def _layout(text: str) -> Layout:
+    try:
+        return Layout.parse(text)
+    except ValueError as problem:
+        raise ArgumentError(f"--cluster: {problem}.") from problem
 
 
 def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:

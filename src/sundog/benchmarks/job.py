@@ -27,6 +27,10 @@ class Job:
     enough_seconds: float
     """No further repetition of a case after this long; one measured run at least."""
     cases: list[CaseJob]
+    cluster: str | None = None
+    """Executors and cores of the cluster to start, such as 2x4; None for a local session."""
+    cluster_folder: str = ""
+    """An empty one, where the processes of the cluster work."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -7,6 +7,7 @@ memory added up over processes, which counts pages that forked workers share mor
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +15,31 @@ from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
+from sundog.machine import usable_cores, usable_memory_bytes
+
 _PROC = Path("/proc")
 _SAMPLE_SECONDS = 0.05
 _SAMPLES_PER_SEARCH = 20
+
+
+def machine(cores: int) -> dict[str, object]:
+    """What was measured on, for the results."""
+    return {
+        "system": platform.system(),
+        "processor": _processor(),
+        "python": platform.python_version(),
+        "cores_used": cores,
+        "cores_usable": usable_cores(),
+        "memory_bytes": usable_memory_bytes(),
+    }
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in (_PROC / "cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,13 @@ def markdown(results: Results) -> str:
         _setting(results),
         _grid(results, _time_cell, "Seconds (median of the measured runs)"),
         _ratios(results),
+        _cpu_ratios(results),
         _suites(results),
         _kept(results),
         _floors(results),
         _grid(results, _first_cell, "First run in a new process (seconds)"),
         _grid(results, _cpu_cell, "Processor seconds (median, all processes)"),
+        _grid(results, _first_cpu_cell, "Processor seconds of the first run (all processes)"),
         _grid(results, _memory_cell, "Peak memory of all processes (MiB)"),
         _sundog_facts(results),
         _remarks(results),
@@ -100,8 +102,11 @@ def _first_cell(measurement: Measurement, results: Results) -> str:
 
 
 def _cpu_cell(measurement: Measurement, results: Results) -> str:
-    used = sorted(measurement.cpu_seconds)
-    return "" if not used else _seconds(used[len(used) // 2])
+    return "" if measurement.median_cpu is None else _seconds(measurement.median_cpu)
+
+
+def _first_cpu_cell(measurement: Measurement, results: Results) -> str:
+    return "" if measurement.first_cpu_seconds is None else _seconds(measurement.first_cpu_seconds)
 
 
 def _memory_cell(measurement: Measurement, results: Results) -> str:
@@ -111,6 +116,14 @@ def _memory_cell(measurement: Measurement, results: Results) -> str:
 def _ratios(results: Results) -> str:
     """How many times faster than plain Spark each engine is, where plain Spark was measured."""
     return _against(results, plain_spark_beside, "Times faster than plain Spark", lambda base, time: base / time)
+
+
+def _cpu_ratios(results: Results) -> str:
+    """How many times fewer processor seconds than plain Spark: what counts where slots share cores, on a cluster."""
+    title = "Times fewer processor seconds than plain Spark"
+    if not results.settings.get("cluster"):
+        return ""
+    return _against(results, plain_spark_beside, title, lambda base, used: base / used, lambda m: m.median_cpu)
 
 
 def _suites(results: Results) -> str:
@@ -127,14 +140,19 @@ def _floors(results: Results) -> str:
 
 
 def _against(
-    results: Results, base_of: Callable[[str], str], title: str, ratio: Callable[[float, float], float]
+    results: Results,
+    base_of: Callable[[str], str],
+    title: str,
+    ratio: Callable[[float, float], float],
+    value: Callable[[Measurement], float | None] = lambda m: m.median,
 ) -> str:
     others = [engine for engine in results.engines if engine != base_of(engine)]
     rows = []
     for case in results.cases:
-        pairs = [(results.of(case, base_of(engine)), results.of(case, engine)) for engine in others]
-        if any(base is not None and base.median for base, _ in pairs):
-            cells = (f"{ratio(b.median, m.median):.1f}" if b and m and b.median and m.median else "" for b, m in pairs)
+        found = [(results.of(case, base_of(engine)), results.of(case, engine)) for engine in others]
+        pairs = [tuple(None if m is None else value(m) for m in pair) for pair in found]
+        if any(base for base, _ in pairs):
+            cells = (f"{ratio(base, taken):.1f}" if base and taken else "" for base, taken in pairs)
             rows.append([case, *cells])
     return f"### {title}\n\n{_table(['case', *others], rows)}" if rows and others else ""
 

@@ -55,6 +55,7 @@ class Measurement:
     status: Status
     note: str | None = None
     first_seconds: float | None = None
+    first_cpu_seconds: float | None = None
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     rows: int | None = None
@@ -66,6 +67,10 @@ class Measurement:
     @property
     def median(self) -> float | None:
         return median(self.seconds) if self.seconds else None
+
+    @property
+    def median_cpu(self) -> float | None:
+        return median(self.cpu_seconds) if self.cpu_seconds else None
 
     @property
     def taken(self) -> Taken | None:
@@ -90,8 +95,8 @@ class Measurement:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Measurement:
-        names = cls.__dataclass_fields__
-        return cls(**{name: values[name] for name in names if name != "status"}, status=Status(values["status"]))
+        known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
+        return cls(**{**known, "status": Status(values["status"])})
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ other may then meet different machines; `in_turns` all of them are started, and 
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -31,10 +30,10 @@ from sundog.benchmarks.agree import difference
 from sundog.benchmarks.cases.model import Case, DataRef
 from sundog.benchmarks.data.catalog import find_data_set
 from sundog.benchmarks.engines.catalog import find_engine, label_of, plain_spark_beside
+from sundog.benchmarks.engines.cluster import end_processes_in
 from sundog.benchmarks.job import NEXT_CASE, CaseJob, Job, Message
-from sundog.benchmarks.processes import PeakMemory, process_tree
+from sundog.benchmarks.processes import PeakMemory, machine, process_tree
 from sundog.benchmarks.results import Measurement, Results, Status
-from sundog.machine import usable_cores, usable_memory_bytes
 
 Folders = Mapping[DataRef, Path]
 
@@ -60,6 +59,9 @@ class Settings:
     """In turns: idle before each engine's turn, for a JVM goes on compiling and collecting after its own."""
     pythons: Mapping[str, str] = field(default_factory=dict)
     """Other interpreters, by engine (one whose packages do not go with ours) or by the label after its `@`."""
+    cluster: str | None = None
+    """Executors and cores of a standalone cluster for each engine, such as 2x4, on the cores given; else local
+    sessions."""
 
     def python(self, engine: str) -> str | None:
         """The other interpreter for an engine; None if it runs in ours."""
@@ -113,7 +115,10 @@ def run_benchmark(
         machine=machine(settings.cores),
         settings={
             name: getattr(settings, name)
-            for name in ("cores", "warmup", "repeat", "enough_seconds", "timeout_seconds", "isolate", "in_turns")
+            for name in (
+                *("cores", "warmup", "repeat", "enough_seconds", "timeout_seconds", "isolate", "in_turns"),
+                "cluster",
+            )
         },
         versions={session.engine: session.versions for session in sessions if session.versions},
         data={_label(ref): folder.name for ref, folder in folders.items()},
@@ -145,25 +150,6 @@ def _run_in_turns(sessions: list[_EngineSession], settle_seconds: float) -> None
     finally:
         for steps in running:
             steps.close()
-
-
-def machine(cores: int) -> dict[str, object]:
-    return {
-        "system": platform.system(),
-        "processor": _processor(),
-        "python": platform.python_version(),
-        "cores_used": cores,
-        "cores_usable": usable_cores(),
-        "memory_bytes": usable_memory_bytes(),
-    }
-
-
-def _processor() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def _label(ref: DataRef) -> str:
@@ -201,6 +187,7 @@ class _EngineSession:
 
     def _run_process(self) -> Generator[None]:
         stderr_path = self._scratch / f"{self.engine}.stderr"
+        self._cluster_folder = Path(tempfile.mkdtemp(prefix="cluster-", dir=self._scratch))
         self._listen(Update(self.engine, None))
         with stderr_path.open("w") as stderr:
             process = subprocess.Popen(
@@ -218,6 +205,8 @@ class _EngineSession:
                     process.wait(0 if self._hangs else _END_SECONDS)
             finally:
                 _end(process)
+                if self._settings.cluster is not None:
+                    end_processes_in(self._cluster_folder)
 
     def _converse(self, process: subprocess.Popen[str], stderr_path: Path) -> Generator[None]:
         _tell(process, self._job().to_json())
@@ -289,7 +278,8 @@ class _EngineSession:
             answer = self._answers[case.name, self.engine]
             jobs.append(CaseJob(case.name, {name: str(folder) for name, folder in tables.items()}, str(answer)))
         name = find_engine(self.engine).name
-        return Job(name, settings.cores, settings.warmup, settings.repeat, settings.enough_seconds, jobs)
+        measured = (settings.cores, settings.warmup, settings.repeat, settings.enough_seconds)
+        return Job(name, *measured, jobs, settings.cluster, str(self._cluster_folder))
 
     def _command(self) -> list[str]:
         python = self._settings.python(self.engine) or sys.executable

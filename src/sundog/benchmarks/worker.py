@@ -21,7 +21,7 @@ import pyarrow as pa
 from sundog.benchmarks.cases.catalog import find_case
 from sundog.benchmarks.cases.model import Case
 from sundog.benchmarks.engines.catalog import find_engine
-from sundog.benchmarks.engines.model import Answer, Engine, EngineUnavailable, NotForThisEngine
+from sundog.benchmarks.engines.model import Answer, Cluster, Engine, EngineUnavailable, NotForThisEngine
 from sundog.benchmarks.job import CaseJob, Job, Message
 from sundog.benchmarks.processes import cpu_seconds
 
@@ -40,7 +40,8 @@ def main() -> None:
     _keep_to_cores(job.cores)
     spec = find_engine(job.engine)
     try:
-        engine = spec.make(job.cores)
+        cluster = None if job.cluster is None else Cluster(job.cluster, Path(job.cluster_folder))
+        engine = spec.make(job.cores, cluster)
     except ImportError as problem:
         send("unavailable", {"why": f"{problem.name or problem} is not installed"})
         return
@@ -107,6 +108,7 @@ def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[st
         runs = _repeated(engine, case, job.repeat, until, _MEASURED_SECONDS)
     return {
         "first_seconds": first_seconds,
+        "first_cpu_seconds": first_cpu,
         "seconds": [seconds for _, seconds, _ in runs],
         "cpu_seconds": [cpu for _, _, cpu in runs if cpu is not None],
         "rows": first.rows,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 
-from sundog.benchmarks.engines.model import Engine
+from sundog.benchmarks.engines.model import Cluster, Engine, EngineUnavailable
 from sundog.errors import SundogError
 
 PLAIN_SPARK = "spark"
@@ -27,7 +27,8 @@ class UnknownEngineError(SundogError, ValueError):
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """`family` says whose SQL the engine speaks; `maker` is `module:function`, called with the cores and `confs`."""
+    """`family` says whose SQL the engine speaks; `maker` is `module:function`, called with the cores and `confs`, and
+    with the cluster if there is to be one: that only those of the module `spark` can."""
 
     name: str
     family: str
@@ -36,9 +37,12 @@ class EngineSpec:
     about: str
     confs: Mapping[str, str] = field(default_factory=dict)
 
-    def make(self, cores: int) -> Engine:
+    def make(self, cores: int, cluster: Cluster | None = None) -> Engine:
         module, function = self.maker.split(":")
-        engine: Engine = getattr(import_module(f"sundog.benchmarks.engines.{module}"), function)(cores, self.confs)
+        if cluster is not None and module != "spark":
+            raise EngineUnavailable("it does not run on a standalone cluster of Spark")
+        arguments = (cores, self.confs) if cluster is None else (cores, self.confs, cluster)
+        engine: Engine = getattr(import_module(f"sundog.benchmarks.engines.{module}"), function)(*arguments)
         return engine
 
 

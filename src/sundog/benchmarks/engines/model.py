@@ -32,6 +32,14 @@ class NotForThisEngine(Exception):
     """The case cannot be put to this engine; the message is the note in the report."""
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """A standalone cluster of the engine's own, to be started in an empty folder; `layout` is such as 2x4."""
+
+    layout: str
+    folder: Path
+
+
 class Engine(Protocol):
     """Made in a process of its own. Setting up and `use` are outside the measured time, `run` is inside."""
 

@@ -5,11 +5,14 @@ The default of 200 shuffle partitions is for clusters; a few per core is what a 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -17,31 +20,83 @@ from pyspark.sql import DataFrame
 
 import sundog
 from sundog.benchmarks.cases.model import Case, Probe, Result
-from sundog.benchmarks.engines.model import Answer
+from sundog.benchmarks.engines.cluster import START_SECONDS, Layout, standalone_cluster
+from sundog.benchmarks.engines.model import Answer, Cluster, EngineUnavailable
 from sundog.benchmarks.results import Taken
+from sundog.environment.java import ensure_java
+from sundog.environment.worker_daemon import MODULE as DAEMON
 from sundog.versions import spark_version
 
 PARTITIONS_PER_CORE = 4
 _PROBE_ACTIONS = 20
+_CLUSTER_CORE_MEMORY_MB = 512
+_CLUSTER_DRIVER_MEMORY = "1g"
 
 
-def plain(cores: int, confs: Mapping[str, str]) -> SparkEngine:
-    return SparkEngine(plain_session(cores, confs))
+def plain(cores: int, confs: Mapping[str, str], cluster: Cluster | None = None) -> SparkEngine:
+    if cluster is None:
+        return SparkEngine(plain_session(cores, confs))
+    return SparkEngine(*cluster_session(confs, cluster))
 
 
-def accelerated(cores: int, confs: Mapping[str, str]) -> SundogEngine:
+def accelerated(cores: int, confs: Mapping[str, str], cluster: Cluster | None = None) -> SundogEngine:
+    if cluster is not None:
+        return FreshSundogEngine(*cluster_session(confs, cluster))
     spark = plain_session(cores, confs)
     sundog.enable(spark)
     return SundogEngine(spark)
 
 
+def cluster_session(confs: Mapping[str, str], cluster: Cluster) -> tuple[Any, ExitStack]:
+    """A session on a cluster of its own, all of whose executors are there, and what stops the cluster.
+
+    Its processes are children of this one, so that their processor seconds and memory count as the engine's.
+    """
+    if not Path("/proc/self").exists():
+        raise EngineUnavailable("a cluster is ended by what /proc says of its processes, which this system has not")
+    layout = Layout.parse(cluster.layout)
+    memory = f"{_CLUSTER_CORE_MEMORY_MB * layout.cores}m"
+    ensure_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # what the driver tells executors; a conf is too late for it
+    with ExitStack() as started:
+        python_path = str(Path(sundog.__file__).parent.parent)
+        master = started.enter_context(standalone_cluster(cluster.folder, layout, memory, python_path))
+        spark = _session(
+            master,
+            layout.slots,
+            {
+                "spark.driver.memory": _CLUSTER_DRIVER_MEMORY,
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.executor.memory": memory,
+                "spark.python.daemon.module": DAEMON,  # as docs/cluster.md says for where sundog is installed
+                **confs,
+            },
+        )
+        started.callback(spark.stop)
+        _wait_for_executors(spark, layout.executors)
+        return spark, started.pop_all()
+
+
+def _wait_for_executors(spark: Any, executors: int) -> None:
+    deadline = monotonic() + START_SECONDS
+    while (there := len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1) < executors:
+        if monotonic() > deadline:
+            raise EngineUnavailable(f"only {there} of {executors} executors came")
+        sleep(0.1)
+
+
 def plain_session(cores: int, confs: Mapping[str, str]) -> Any:
-    """A session on so many cores; `confs` over what all of them have."""
+    """A local session on so many cores; `confs` over what all of them have."""
+    return _session(f"local[{cores}]", cores, confs)
+
+
+def _session(master: str, slots: int, confs: Mapping[str, str]) -> Any:
     spark = sundog.session(
         "sundog-bench",
-        master=f"local[{cores}]",
+        master=master,
         confs={
-            "spark.sql.shuffle.partitions": PARTITIONS_PER_CORE * cores,
+            "spark.sql.shuffle.partitions": PARTITIONS_PER_CORE * slots,
             "spark.sql.session.timeZone": "UTC",
             "spark.driver.maxResultSize": "0",
             **confs,
@@ -52,8 +107,9 @@ def plain_session(cores: int, confs: Mapping[str, str]) -> Any:
 
 
 class SparkEngine:
-    def __init__(self, spark: Any) -> None:
+    def __init__(self, spark: Any, cluster: ExitStack | None = None) -> None:
         self._spark = spark
+        self._cluster = cluster
 
     def versions(self) -> dict[str, str]:
         java = self._spark.sparkContext._jvm.System.getProperty("java.version")
@@ -73,6 +129,8 @@ class SparkEngine:
 
     def close(self) -> None:
         self._spark.stop()
+        if self._cluster is not None:
+            self._cluster.close()
 
 
 class SundogEngine(SparkEngine):
@@ -110,6 +168,18 @@ class SundogEngine(SparkEngine):
             as_arrow(self._spark.sql(sql))
             seconds.append(sundog.last_run().planning_seconds)
         return Answer(facts=_facts(), measured_seconds=median(seconds))
+
+
+class FreshSundogEngine(SundogEngine):
+    """Enabled by its first query, which so includes asking the executors whether they have what sundog needs."""
+
+    _is_enabled = False
+
+    def run(self, case: Case) -> Answer:
+        if not self._is_enabled:
+            sundog.enable(self._spark)
+            self._is_enabled = True
+        return super().run(case)
 
 
 def as_arrow(frame: DataFrame) -> pa.Table:
