@@ -15,7 +15,6 @@ import pyarrow as pa
 from sundog.columns import text
 from sundog.columns.blocks import addresses
 from sundog.columns.key_layout import KeyLayout
-from sundog.columns.key_words import hash_words
 from sundog.columns.vectors import Blocks, Ints, Vector
 from sundog.kernels.groups.hash_groups import assign_groups, find_groups, hash_rows
 from sundog.kernels.strings import long_bytes, own_long_strings
@@ -49,7 +48,7 @@ class KeyTable:
         known = len(self._blocks)
         words, blocks = self._encoded(keys, length)
         places = addresses(blocks)
-        hashes = hash_words(self._layout, words, True, places)
+        hashes = self._hashed(words, places)
         ids = np.empty(length, np.int32)
         before = self.count
         self._slots, self.count = assign_groups(
@@ -74,12 +73,17 @@ class KeyTable:
         words, blocks = self._encoded(keys, length)
         places = addresses(blocks)
         null_words = self._layout.null_words(True)
-        hashes = np.empty(length, np.uint64)
-        hash_rows(words, self._layout.kinds, null_words, places, hashes)
+        hashes = self._hashed(words, places)
         ids = np.empty(length, np.int32)
         table = self._table[: self._slots]
         find_groups(words, self._layout.kinds, null_words, places, hashes, table, self._words, self._hashes, ids)
         return ids
+
+    def _hashed(self, words: Ints, places: Ints) -> npt.NDArray[np.uint64]:
+        """The hash of each row, also of numbers: only with the hashes of the next rows can slots be prefetched."""
+        hashes = np.empty(len(words), np.uint64)
+        hash_rows(words, self._layout.kinds, self._layout.null_words(True), places, hashes)
+        return hashes
 
     def _encoded(self, keys: Sequence[Vector], length: int) -> tuple[Ints, list[pa.Buffer]]:
         """The keys as words that point into the table's blocks and, behind those, their own."""
