@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -74,21 +73,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def give_names_of_newer_versions() -> None:
-    """`toArrow`, which the tests compare by, for a pyspark that has none yet: it is made of what `toPandas` is made
-    of. And `getCondition` of an error, which was `getErrorClass`."""
+    """`toArrow`, which the tests compare by, for a pyspark that has none yet. And `getCondition` of an error, which was
+    `getErrorClass`."""
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame
 
     from sundog.versions import spark_version
 
-    def to_arrow(self: Any) -> pa.Table:
-        schema = spark_version().arrow_schema(self.schema)
-        batches = self._collect_as_arrow()
-        # Its batches carry the zone of the session, those of `toArrow` carry UTC.
-        return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
-
     if not hasattr(DataFrame, "toArrow"):
-        DataFrame.toArrow = to_arrow
+        DataFrame.toArrow = lambda self: spark_version().to_arrow(self)
     if not hasattr(PySparkException, "getCondition"):
         PySparkException.getCondition = lambda self: self.getErrorClass()  # that of its own class
 

@@ -21,7 +21,17 @@ def canonical(value: Any) -> Any:
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    return [tuple(canonical(v) for v in row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+    columns = (_python_values(column) for column in table.columns)
+    return [tuple(canonical(v) for v in row) for row in zip(*columns, strict=True)]
+
+
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
+    """Text that is no UTF-8, as some versions of Spark put it out, is compared as bytes."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        values = column.cast(pa.binary()).to_pylist()
+    return values
 
 
 def assert_same(ours: pa.Table, theirs: pa.Table, ordered: bool, tolerance: float = 0.0) -> None:

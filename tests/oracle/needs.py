@@ -6,6 +6,9 @@ import pytest
 
 from sundog.versions import NEWEST, spark_version
 
+HAS_FILTERED_FRAMES = spark_version().name not in ("3.5", "4.0", "4.1")
+"""Whether this Spark knows FILTER in a window: before 4.2 it is an error of the analysis."""
+
 needs_errors_of_tasks = pytest.mark.skipif(
     spark_version().name == "3.5",
     reason="errors of tasks are Py4J's; see tests/versions",

@@ -49,7 +49,7 @@ SELECT id, percent_rank() OVER (PARTITION BY small ORDER BY num) p, cume_dist() 
 -- expect: accelerated
 SELECT id, max(num) OVER (PARTITION BY grp % 3, wide IS NULL ORDER BY seq ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) mx, sum(dec) OVER (PARTITION BY grp % 3, wide IS NULL ORDER BY seq) run FROM events WHERE num > -500;
 -- expect: accelerated
--- 3.5: raises
+-- before 4.2: raises
 SELECT id, count(s) OVER (PARTITION BY grp ORDER BY ts RANGE BETWEEN INTERVAL '10' MINUTE PRECEDING AND CURRENT ROW) c, sum(num) FILTER (WHERE flag) OVER (PARTITION BY grp ORDER BY ts RANGE BETWEEN INTERVAL '10' MINUTE PRECEDING AND CURRENT ROW) f FROM events;
 -- expect: accelerated
 SELECT grp, day, c, rank() OVER (PARTITION BY grp ORDER BY c DESC, day) r FROM (SELECT grp, day, count(*) c FROM events GROUP BY grp, day);

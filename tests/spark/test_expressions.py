@@ -55,6 +55,8 @@ FUZZ = settings(
     suppress_health_check=list(HealthCheck),
 )
 _numbers = itertools.count()
+BY_ICU = "spark.sql.icu.caseMappings.enabled" not in spark_version().absent_confs
+"""Whether `upper` and `lower` are ICU's, which sundog computes."""
 
 
 @contextmanager
@@ -73,7 +75,8 @@ def confs(spark: Any, **values: str) -> Iterator[None]:
 def table(spark: Any, batch: pa.RecordBatch, folder: Path) -> Any:
     path = folder / f"{next(_numbers)}.parquet"
     pq.write_table(pa.Table.from_batches([batch]), path)
-    return spark.read.parquet(str(path))
+    # From 4.0 on this is the default; 3.5 raises for dates before 1582 in files of other writers.
+    return spark.read.option("datetimeRebaseMode", "CORRECTED").parquet(str(path))
 
 
 def optimized(spark: Any, df: Any) -> Node:
@@ -350,13 +353,13 @@ def test_bytes_that_are_not_utf8(spark: Any, tmp_path: Path) -> None:
         *(f"({text} like '{pattern}')" for pattern in ("_", "a%_", "%_", "__", "%Z_%")),
         f"cast(concat({text}, 'x') as binary)",
         f"startswith({text}, 'a')",
-        f"upper({text})",
-        f"lower({text})",
         f"({text} < 'b')",
+        *((f"upper({text})", f"lower({text})") if BY_ICU else ()),
     ]
     check_projection(spark, table(spark, batch, tmp_path), batch, sqls)
 
 
+@pytest.mark.skipif(not BY_ICU, reason="changes case by Java's rules, which stay on Spark: tests/queries has both")
 def test_case_mapping_of_every_character(spark: Any, tmp_path: Path) -> None:
     chars = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     batch = pa.RecordBatch.from_pydict({"s": pa.array(chars)})

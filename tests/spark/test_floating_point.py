@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
+from sundog.versions import spark_version
+from tests.oracle.needs import needs_newest_spark
 from tests.spark.against_spark import check
 
 pytestmark = [pytest.mark.spark, pytest.mark.thin(2)]
@@ -27,7 +29,8 @@ FRAMES = {
     "by key": "PARTITION BY k ORDER BY id ROWS BETWEEN 30 PRECEDING AND CURRENT ROW",
 }
 CALLS = ("sum(x)", "avg(x)", "sum(f)", "avg(f)", "avg(big)", "avg(price)", "var_pop(x)", "stddev_samp(f)")
-CALLS += ("covar_pop(x, f)", "covar_samp(f, x)", "corr(x, f)", "regr_slope(x, f)", "regr_intercept(f, x)")
+CALLS += ("covar_pop(x, f)", "covar_samp(f, x)", "regr_slope(x, f)", "regr_intercept(f, x)")
+SEGMENT_TREES = "spark.sql.window.segmentTree.enabled"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,8 @@ def strict(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
 def test_sums_over_a_unique_key_are_spark_s_to_the_last_bit(strict: Any, frame: str) -> None:
     calls = ", ".join(f"{call} OVER w" for call in CALLS)
     check(strict, f"SELECT id, {calls} FROM doubles WINDOW w AS ({FRAMES[frame]})")
+    correlation = f"SELECT id, corr(x, f) OVER w FROM doubles WINDOW w AS ({FRAMES[frame]})"
+    check(strict, correlation, accelerated=not spark_version().corr_may_raise)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +79,19 @@ def test_where_the_order_of_addition_is_not_ours_to_keep_the_query_is_spark_s(st
 
 
 def test_segment_trees_add_up_in_another_order_and_stay_on_spark(strict: Any) -> None:
-    strict.conf.set("spark.sql.window.segmentTree.enabled", "true")
+    """A Spark that does not know the setting adds up as always, whatever the session says."""
+    has_segment_trees = strict.conf.isModifiable(SEGMENT_TREES)
+    strict.conf.set(SEGMENT_TREES, "true")
     try:
-        strict.sql("SELECT id, sum(x) OVER (ORDER BY id ROWS 50 PRECEDING) FROM doubles").collect()
-        assert not sundog.last_run().accelerated
+        query = "SELECT id, sum(x) OVER (ORDER BY id ROWS 50 PRECEDING) FROM doubles"
+        check(strict, query, accelerated=not has_segment_trees)
     finally:
-        strict.conf.unset("spark.sql.window.segmentTree.enabled")
+        strict.conf.unset(SEGMENT_TREES)
+
+
+@needs_newest_spark
+def test_the_newest_spark_has_segment_trees(strict: Any) -> None:
+    assert strict.conf.isModifiable(SEGMENT_TREES)
 
 
 def test_what_no_order_changes_is_taken(strict: Any) -> None:

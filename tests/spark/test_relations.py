@@ -220,9 +220,9 @@ def test_old_files_have_the_default_of_an_added_column(session: Any, with_defaul
 def test_a_default_that_was_changed_later_is_the_one_of_its_time(session: Any, with_defaults: str) -> None:
     t = with_defaults
     session.sql(f"ALTER TABLE {t} ALTER COLUMN n SET DEFAULT 7")
-    session.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")  # as it is from 4.0 on
-    session.sql(f"INSERT INTO {t} (id, p) VALUES (500, 0)")
-    session.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    as_from_4_0_on = {f"spark.sql.parquet.{kind}RebaseModeInWrite": "CORRECTED" for kind in ("datetime", "int96")}
+    with settings(session, as_from_4_0_on):
+        session.sql(f"INSERT INTO {t} (id, p) VALUES (500, 0)")
     same(session, lambda: session.sql(f"SELECT n, count(*) FROM {t} GROUP BY n"))
 
 

@@ -121,5 +121,12 @@ class Spark35(Spark40):
 
         return to_arrow_schema(schema)
 
+    def to_arrow(self, frame: DataFrame) -> pa.Table:
+        """Made of what `toPandas` is made of. Its batches carry the zone of the session, those of `toArrow` carry
+        UTC."""
+        schema = self.arrow_schema(frame.schema)
+        batches = frame._collect_as_arrow()
+        return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
     def arrow_request(self, split_batches: bool = False) -> ArrowRequest:  # type: ignore[override]
         return ArrowRequest()

@@ -2,13 +2,13 @@
 
 Arithmetic holds its evaluation mode itself and not in a context; the remainder has no error condition of its own; there
 is no `repartitionById`; binaries are always bytearrays, and pyspark's conversion of rows takes a function call for each
-value. Writers of the JVM run their commands and give none out.
+value. Writers of the JVM run their commands and give none out. Connect's client has no hooks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -41,6 +41,9 @@ class Spark40(Spark41):
         from pyspark.sql.types import _create_row
 
         return rows_of(table, schema.names, _create_row)
+
+    def session_hooks(self, client: Any) -> Sequence[Any]:
+        return ()
 
     def repartition(self, blocks: DataFrame, partitions: int, column: str) -> DataFrame:
         from pyspark.sql.functions import expr

@@ -7,7 +7,7 @@ pyspark is imported where it is used, so that a version can be asked about its p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -184,6 +184,10 @@ class Spark43:
 
         return to_arrow_schema(schema, timezone="UTC", prefers_large_types=large_types)
 
+    def to_arrow(self, frame: DataFrame) -> pa.Table:
+        """The action `toArrow`."""
+        return frame.toArrow()
+
     def arrow_request(
         self,
         split_batches: bool = False,
@@ -205,6 +209,11 @@ class Spark43:
 
     connect: ClassVar[ConnectClasses | None] = ConnectClasses()
     """The classes of a Connect server that runs in the driver's JVM; None if sundog cannot use this version's."""
+
+    def session_hooks(self, client: Any) -> Sequence[Any]:
+        """Functions of the user that a Connect client lets change each request."""
+        hooks: Sequence[Any] = client._session_hooks
+        return hooks
 
     # --- exchanges ----------------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class Request:
 
     def _query(self, relation: Any) -> DataFrame:
         check_uncompressed(self.plan)
-        if getattr(self.client, "_session_hooks", None):
+        if spark_version().session_hooks(self.client):
             raise Declined.because(Code.CONNECT, "the session has hooks, which may change a request")
         check_relation(relation)
         self.frame = self.near.frame(relation)

@@ -183,10 +183,8 @@ class FreshSundogEngine(SundogEngine):
 
 
 def as_arrow(frame: DataFrame) -> pa.Table:
-    """`toArrow`, also of Spark 3.5, which has what it is made of."""
-    if hasattr(frame, "toArrow"):
-        return frame.toArrow()
-    return pa.Table.from_batches(frame._collect_as_arrow(), spark_version().arrow_schema(frame.schema))
+    """`toArrow`, also of Spark 3.5."""
+    return spark_version().to_arrow(frame)
 
 
 def _facts() -> dict[str, Any]:

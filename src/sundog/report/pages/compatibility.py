@@ -78,11 +78,14 @@ _SPARKS = """\
 `sundog.enable` says so and changes nothing."""
 
 _OLDER = """\
+- **Before 4.3** `corr` under ANSI stays on Spark, which may divide by zero there. **Before 4.2** FILTER in a window is an error of Spark's
+  analysis, and so it is with sundog.
 - **Before 4.1** Spark has no `repartitionById`: blocks are exchanged by `repartition` over numbers that are hashed into the wanted
   partitions ([why](decisions/exchange-by-hash-targets.md)). Its writers give no command out either: sundog makes the same ones, except for tables of other catalogs in
   `insertInto` and `saveAsTable`, sources with a catalog of their own, and `clusterBy`, which stay on Spark.
 - **3.5** widens no types as it reads Parquet (an INT32 as a bigint): it raises, and so it does with sundog. `upper` and `lower`
-  stay on Spark there, which changes case by the rules of each executor's Java and locale. `toArrow` is not there yet."""
+  stay on Spark there, which changes case by the rules of each executor's Java and locale. `toArrow` is not there yet, nor are
+  resource profiles for Python functions: `spark.sundog.executor.process=executor` changes nothing there."""
 
 _TESTED = """\
 Spark 4.0 and 4.1 need Java 17 to 23, 3.5 needs 8 to 17; 4.2 and 4.3 run on 17 and newer. Where there is none, `sundog.session` takes
