@@ -14,6 +14,7 @@ from sundog.operators.context import TaskContext
 from sundog.operators.window.ranges.carry import carries_of, read_summaries
 from sundog.operators.window.ranges.cuts import KeySample
 from sundog.operators.window.ranges.halo import RangeRepartition, check_row_accounting
+from sundog.operators.window.segment_ends import EndCarries, carries_of_ends, read_segments
 from sundog.operators.window.steps import WindowSteps
 
 Partitions = list[list[pa.RecordBatch]]
@@ -101,3 +102,25 @@ def drive_by_key(steps: WindowSteps, parts: Partitions, partitions: int, seed: i
     results = run(received, metrics, steps.sort(None), steps.window(None), steps.drop())
     check_row_accounting(metrics)
     return pa.Table.from_batches([batch for part in results for batch in part], steps.drop().schema)
+
+
+def drive_inside_keys(steps: WindowSteps, parts: Partitions, ranges: int, seed: int = 0) -> Drive | None:
+    """With PARTITION BY, in ranges that cut through keys; None where ranges would not add up."""
+    shuffle, metrics, inside = np.random.default_rng(seed), Metrics(), steps.inside_keys
+    sampled = run(parts, Metrics(), inside.sample())
+    sample = inside.read_sample([batch for part in sampled for batch in part])
+    move = inside.repartition(inside.cut(sample, ranges))
+    received = exchange(parts, move, metrics, shuffle)
+    carries: list[EndCarries] = []
+    if steps.need.two_passes and move.partitions > 1:
+        summaries = run(received, Metrics(), inside.sort(move), inside.summarize(move))
+        told = carries_of_ends(read_segments([batch for part in summaries for batch in part]), steps.calls)
+        if told is None:
+            return None
+        carries = told
+        for batches in received:
+            shuffle.shuffle(batches)
+    results = run(received, metrics, inside.sort(move), inside.window(move, carries), steps.drop())
+    check_row_accounting(metrics)
+    batches = [batch for part in results for batch in part]
+    return Drive(pa.Table.from_batches(batches, steps.drop().schema), metrics, move.partitions, move, received)

@@ -16,7 +16,7 @@ a stage. `KeepRange` replaces the exchange where row-group statistics show which
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -30,7 +30,9 @@ from sundog.operators.window.key_partition import KeyPartition
 from sundog.operators.window.ranges.carry import Carry, SummarizeRange
 from sundog.operators.window.ranges.cuts import KeySample, SampleKeys, cut_ranges, estimated_halo
 from sundog.operators.window.ranges.halo import HaloDrop, RangeRepartition, halo_columns_of, reduction_of
+from sundog.operators.window.ranges.key_ranges import KeyRanges, composite_order, cut_inside_keys
 from sundog.operators.window.ranges.own_reads import KeepRange, RangeReads
+from sundog.operators.window.segment_ends import EndCarries, SegmentedWindow, SummarizeEnds
 from sundog.operators.window.window_operator import SortRange, WindowOperator
 
 
@@ -74,22 +76,64 @@ class WindowSteps:
         """Instead of `repartition`, with PARTITION BY."""
         return KeyPartition(self.input_schema, self.partition_by, partitions)
 
+    @property
+    def inside_keys(self) -> InsideKeys:
+        """With PARTITION BY, where a key does not fit a task."""
+        return InsideKeys(self, composite_order(self.partition_by, self.order_by))
+
     def keep(self, ranges: RangeReads, cut_by: str) -> KeepRange:
         """Instead of `repartition`, where each range reads its own rows (`ranges/own_reads.py`)."""
         return KeepRange(self.input_schema, ranges.keys_only, cut_by)
 
     def sort(self, move: RangeRepartition | KeepRange | None) -> SortRange:
-        return SortRange(self._moved_schema(move), self.partition_by, self.order_by)
+        return SortRange(self.moved_schema(move), self.partition_by, self.order_by)
 
     def summarize(self, move: RangeRepartition | KeepRange | None) -> SummarizeRange:
-        return SummarizeRange(self._moved_schema(move), self.calls, self.order_by)
+        return SummarizeRange(self.moved_schema(move), self.calls, self.order_by)
 
     def window(self, move: RangeRepartition | KeepRange | None, carries: Sequence[Carry] = ()) -> WindowOperator:
-        return WindowOperator(self._moved_schema(move), self.calls, self.partition_by, self.order_by, tuple(carries))
+        return WindowOperator(self.moved_schema(move), self.calls, self.partition_by, self.order_by, tuple(carries))
 
     def drop(self, has_halo: bool = True) -> HaloDrop:
         fields = [pa.field(call.name, call.dtype) for call in self.calls]
         return HaloDrop(pa.schema([*self.input_schema, *fields]), has_halo)
 
-    def _moved_schema(self, move: RangeRepartition | KeepRange | None) -> pa.Schema:
+    def moved_schema(self, move: RangeRepartition | KeepRange | None) -> pa.Schema:
         return self.input_schema if move is None else move.schema
+
+
+@dataclass(frozen=True)
+class InsideKeys:
+    """The specs of a window with PARTITION BY whose ranges cut through keys: `order` has the partition keys first."""
+
+    steps: WindowSteps
+    order: tuple[SortKey, ...]
+
+    def sample(self) -> SampleKeys:
+        """The window's own keys come first, since extremes are those of the first: frames reach along it."""
+        steps = self.steps
+        return SampleKeys((*steps.order_by, *self.order[: len(steps.partition_by)]), steps.costs)
+
+    def read_sample(self, batches: Sequence[pa.RecordBatch]) -> KeySample:
+        """What the tasks sampled, with the keys in the order of `order`."""
+        own = len(self.steps.order_by)
+        found = KeySample.from_batches(batches, self.sample().order_by)
+        return replace(found, keys=(*found.keys[own:], *found.keys[:own]))
+
+    def cut(self, sample: KeySample, ranges: int) -> KeyRanges:
+        return cut_inside_keys(sample, self.order, len(self.steps.partition_by), self.steps.need.reach, ranges)
+
+    def repartition(self, ranges: KeyRanges) -> RangeRepartition:
+        columns = halo_columns_of(self.steps.calls, self.order)
+        return RangeRepartition(self.steps.input_schema, ranges, columns, self.steps.need.order_sensitive)
+
+    def sort(self, move: RangeRepartition | None) -> SortRange:
+        return SortRange(self.steps.moved_schema(move), (), self.order)
+
+    def summarize(self, move: RangeRepartition) -> SummarizeEnds:
+        return SummarizeEnds(move.schema, self.steps.calls, self.steps.partition_by, self.steps.order_by)
+
+    def window(self, move: RangeRepartition | None, carries: Sequence[EndCarries] = ()) -> SegmentedWindow:
+        steps = self.steps
+        schema = steps.moved_schema(move)
+        return SegmentedWindow(schema, steps.calls, steps.partition_by, steps.order_by, tuple(carries))

@@ -10,7 +10,8 @@
 
 Steps 4 and 5 share their input: what a range received is held until it is computed. If the summaries show that adding
 up range by range would not give Spark's answer, these stages are given up and the window is computed in one range. With
-PARTITION BY, the hash of the keys is all there is to it.
+PARTITION BY, the hash of the keys is all there is to it, as long as the rows of each key fit a task; where one may
+not, the same steps run in the order of (partition keys, order keys), and ranges cut through keys.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ import pyarrow as pa
 from sundog.columns.arrow import from_arrow
 from sundog.columns.key_words import key_numbers
 from sundog.errors import InternalError
+from sundog.expr.buffers import is_narrow
 from sundog.expr.calls import WindowCall
 from sundog.expr.evaluate import evaluate
-from sundog.expr.nodes import columns_of, substitute
+from sundog.expr.nodes import Expr, columns_of, substitute
 from sundog.expr.ordering import SortKey
 from sundog.expr.printing import render, render_order
 from sundog.operators.base import Partitioner
@@ -37,9 +39,11 @@ from sundog.operators.window.frames.frame_need import FrameNeed
 from sundog.operators.window.ranges.carry import Carry, carries_of, read_summaries
 from sundog.operators.window.ranges.cuts import KeySample
 from sundog.operators.window.ranges.halo import CountInput, RangeRepartition
+from sundog.operators.window.ranges.key_ranges import largest_range
 from sundog.operators.window.ranges.own_reads import KeepRange
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 from sundog.operators.window.ranges.scans import RangeScans, plan_range_scans
+from sundog.operators.window.segment_ends import EndCarries, carries_of_ends, read_segments
 from sundog.operators.window.steps import WindowSteps
 from sundog.plan.logical import LogicalPlan, Window
 from sundog.plan.lower.aggregate import some_rows, spark_keys
@@ -49,6 +53,7 @@ from sundog.plan.spark_rows import FirstKeys
 from sundog.plan.stages import Parts, Pipeline
 from sundog.support import Code, Declined
 from sundog.tree import transform_up
+from sundog.types import is_text
 
 if TYPE_CHECKING:
     from sundog.plan.lower.planner import Planner, Steps
@@ -246,9 +251,12 @@ def _without_order(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[
 
 
 def _by_key(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipeline]:
-    """With PARTITION BY: each task has all rows of its keys."""
+    """With PARTITION BY: each task has all rows of its keys, or ranges cut through keys that fit no task."""
     keys = yield from spark_keys(planner, plan)
-    yield from _check_largest_partition(planner, plan, keys)
+    if not (yield from _keys_fit_tasks(planner, plan, keys)):
+        if keys is not None:  # holding Spark's rows to sample them is no part of what was found to pay
+            raise _too_large(plan, plan.partition_by)
+        return (yield from _inside_keys(planner, plan, steps))
     rows = yield from planner.lower(plan.child)
     if steps.need.reach:
         narrow = narrowed(plan.child, columns_of(plan.order_by[0].expr))
@@ -261,21 +269,65 @@ def _by_key(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipelin
     return moved.then(steps.sort(None), steps.window(None), steps.drop(has_halo=False))
 
 
-def _check_largest_partition(planner: Planner, plan: Window, keys: FirstKeys | None) -> Steps[None]:
-    """On executors all rows of a key must fit a task's memory; Spark, which sorts on disk, takes those that may not.
+def _inside_keys(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipeline]:
+    """With PARTITION BY: ranges of the partition keys and then the order keys, as without PARTITION BY."""
+    graph, size, inside = planner.graph, planner.size(plan), steps.inside_keys
+    if size is None or not plan.order_by or steps.need.kind is FrameNeed.ONE_RANGE or not _have_order(plan):
+        raise _too_large(plan, plan.partition_by)
+    narrow = narrowed(plan.child, set().union(*(columns_of(key.expr) for key in inside.order)))
+    ranges = key_partitions(size, planner.site)
+    rows = yield from planner.lower(plan.child)
+    if narrow is None:
+        rows = graph.hold(rows)
+    read = rows if narrow is None else lower_read(planner, narrow, again=True)
+    batches = yield from planner.step(replace(read, purpose="Sample").then(inside.sample()))
+    if batches is None:
+        moved = graph.exchange(rows, RangesToCome(steps.input_schema, inside.order, ranges), "Window")
+        return moved.then(inside.sort(None), inside.window(None), steps.drop())
+    sample = inside.read_sample(batches)
+    _check_reach(steps, sample)
+    cut = inside.cut(sample, ranges)
+    needed = size.column_bytes * planner.site.costs.sort_memory_factor
+    if largest_range(sample, cut) * needed > planner.site.task_memory_bytes:
+        raise _too_large(plan, [key.expr for key in inside.order])
+    move = inside.repartition(cut)
+    in_order = graph.exchange(rows, move, "Window").then(inside.sort(move))
+    graph.metrics.add("ranges", move.partitions)
+    carries: Sequence[EndCarries] = ()
+    if steps.need.two_passes and move.partitions > 1:
+        in_order = graph.hold(in_order)
+        told = yield from planner.step(replace(in_order, purpose="Summarize").then(inside.summarize(move)))
+        found = carries_of_ends(read_segments(told or []), steps.calls)
+        if found is None:
+            raise _too_large(plan, plan.partition_by, f", and {_NOT_ADDABLE}")
+        carries = found
+    return replace(in_order, purpose="Window").then(inside.window(move, carries), steps.drop())
+
+
+def _have_order(plan: Window) -> bool:
+    """Whether rows can be put into the order of their partition keys; of nested values there are only hashes."""
+    types = [key.dtype for key in plan.partition_by]
+    return all(is_narrow(dtype) or is_text(dtype) or pa.types.is_decimal(dtype) for dtype in types)
+
+
+def _too_large(plan: Window, keys: Sequence[Expr], more: str = "") -> Declined:
+    names = ", ".join(render(key) for key in keys)
+    return Declined.because(Code.COST, f"the rows of one value of {names} may not fit a task's memory{more}", "Window")
+
+
+def _keys_fit_tasks(planner: Planner, plan: Window, keys: FirstKeys | None) -> Steps[bool]:
+    """Whether all rows of a key fit a task's memory, as they must after a hash exchange on executors.
 
     `keys`: what is known of those of Spark's rows.
     """
     site, size = planner.site, planner.size(plan)
     if site.on_threads:
-        return
+        return True
     needed = math.inf if size is None else size.column_bytes * site.costs.sort_memory_factor
     if needed <= site.task_memory_bytes:
-        return
+        return True
     share = (yield from _largest_share(planner, plan)) if keys is None else keys.largest_share
-    if share * needed > site.task_memory_bytes:
-        names = ", ".join(render(key) for key in plan.partition_by)
-        raise Declined.because(Code.COST, f"the rows of one value of {names} may not fit a task's memory", "Window")
+    return share * needed <= site.task_memory_bytes
 
 
 def _largest_share(planner: Planner, plan: Window) -> Steps[float]:

@@ -67,8 +67,8 @@ Spark is the oracle: sundog returns an answer that plain Spark would have return
   Connect with a server in another process (docs/connect.md).
 - Collated strings; nested types as keys or arguments; year-month intervals; CHAR columns that are padded on reading; hidden
   metadata columns.
-- On executors, windows with PARTITION BY whose rows of one key may not fit a task's memory; frames whose bounds could leave
-  the order key's type; calendar intervals on zoned timestamps where clocks change.
+- On executors, windows with PARTITION BY whose rows of one key may not fit a task's memory, if they have no ORDER BY, if the rows of one
+  order key may not fit either, or if sums of such a key do not add up range by range; frames whose bounds could leave the order key's type; calendar intervals on zoned timestamps where clocks change.
 - UDFs, nondeterministic expressions, and every function, expression, cast or plan node that is not in the lists below."""
 
 _SPARKS = """\

@@ -248,7 +248,7 @@ def cut_ranges(
 ) -> WordRanges | RowRanges:
     """At most `ranges` ranges of about equal weight, and how far the frames reach out of each."""
     keys = tuple(order_by)
-    rows, weights = _distinct(sample, keys)
+    rows, weights = distinct_keys(sample, keys)
     starts = cut_places(weights, ranges)
     if len(keys) != 1 or not is_narrow(keys[0].expr.dtype):
         cuts = tuple(array.take(pa.array(rows[starts])) for array in sample.keys)
@@ -259,7 +259,7 @@ def cut_ranges(
     return WordRanges.reaching(keys, tuple(words.tolist()), nulls_apart, frames)
 
 
-def _distinct(sample: KeySample, order_by: Sequence[SortKey]) -> tuple[Longs, Longs]:
+def distinct_keys(sample: KeySample, order_by: Sequence[SortKey]) -> tuple[Longs, Longs]:
     """One sampled row of each distinct key, in order, and the weight of the key."""
     if not len(sample.weights):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -63,8 +63,8 @@ class WordRanges:
         lows, highs = [INT64_MIN], []
         for cut in cuts:
             before = max(cut - 1, INT64_MIN)  # before the least word there are NULLs only
-            lows.append(min([cut, *(_lowest(key, cut, frame) for frame in frames)]))
-            highs.append(max([before, *(_highest(key, before, frame) for frame in frames)]))
+            lows.append(min([cut, *(lowest_word(key, cut, frame) for frame in frames)]))
+            highs.append(max([before, *(highest_word(key, before, frame) for frame in frames)]))
         highs.append(INT64_MAX)
         # Months can move a later key to before where an earlier one went; widening keeps the bounds in order.
         lows = np.minimum.accumulate(np.array(lows, np.int64)[::-1])[::-1].tolist()
@@ -114,13 +114,13 @@ class WordRanges:
         return ", ".join(rank_text(~cut if descending else cut, dtype) for cut in self.cuts)
 
 
-def _lowest(key: RangeKey, word: int, frame: Frame) -> int:
+def lowest_word(key: RangeKey, word: int, frame: Frame) -> int:
     slack = max(key.slack(frame.start), key.slack(frame.end))
     start = key.move(word, frame.start) if frame.start.kind is BoundKind.OFFSET else word
     return max(min(start, word) - slack, INT64_MIN)
 
 
-def _highest(key: RangeKey, word: int, frame: Frame) -> int:
+def highest_word(key: RangeKey, word: int, frame: Frame) -> int:
     slack = max(key.slack(frame.start), key.slack(frame.end))
     end = key.move(word, frame.end) if frame.end.kind is BoundKind.OFFSET else word
     return min(max(end, word) + slack, INT64_MAX)
@@ -165,15 +165,15 @@ class RowRanges:
         firsts, lasts = np.zeros(count, np.int32), np.zeros(count, np.int32)
         before, behind = self.reaches
         for number in range(self.count - 1):
-            lasts += self._at_or_behind(arrays, [self._moved(number, before)])
-            firsts += self._at_or_behind(arrays, [self._moved(number, behind)])
+            lasts += self._at_or_behind(arrays, [self.moved(number, before)])
+            firsts += self._at_or_behind(arrays, [self.moved(number, behind)])
         valid = validity_of(arrays[0])
         lasts, firsts = np.maximum(lasts, owners), np.minimum(firsts, owners)
         if valid is not None:
             lasts, firsts = np.where(valid, lasts, owners), np.where(valid, firsts, owners)
         return Routes(owners, firsts, lasts, int((lasts - firsts).sum()))
 
-    def _moved(self, number: int, distance: int) -> pa.Array:
+    def moved(self, number: int, distance: int) -> pa.Array:
         """The cut's value moved along the order; a NULL is moved by nothing."""
         key, cut = self.order_by[0], self.cuts[0]
         rank = rank_at(cut, number)
@@ -187,7 +187,7 @@ class RowRanges:
     def _at_or_behind(self, arrays: Sequence[pa.Array], cut: Sequence[pa.Array]) -> Bools:
         behind: Bools = np.ones(len(arrays[0]), np.bool_)
         for array, key, bound in reversed(list(zip(arrays, self.order_by, cut, strict=True))):
-            before, equal = _compared(array, key, bound)
+            before, equal = compared(array, key, bound)
             behind = (~before & ~equal) | (equal & behind)
         return behind
 
@@ -195,7 +195,7 @@ class RowRanges:
         return f"{len(self.cuts[0]) if self.cuts else 0} rows"
 
 
-def _compared(array: pa.Array, key: SortKey, bound: pa.Array) -> tuple[Bools, Bools]:
+def compared(array: pa.Array, key: SortKey, bound: pa.Array) -> tuple[Bools, Bools]:
     """Which rows come before the bound (an array of one value), and which tie with it."""
     valid = validity_of(array)
     there: Bools = np.ones(len(array), np.bool_) if valid is None else valid
