@@ -437,3 +437,15 @@ def test_what_each_operator_counted_stands_beside_it(scan: Scan) -> None:
     assert "-- ran on driver in 0.250 s --" in lines
     assert lines[6:8] == ["input_rows=8000", "-- stages --"]
     assert lines[-1].startswith("2. Merge groups on driver: 1 task, 1,000 rows, ")
+
+
+def test_few_rows_above_a_group_by_are_one_range(scan: Scan) -> None:
+    """How many groups there are is known only when they are sampled; one range needs no summary of others."""
+    tree = over(Aggregate(scan, keys(VALUE), (total(),)), RUNNING, *by(VALUE))
+    found = run(tree, task_bytes=4096)
+    assert "ranges=1" in found.text
+    assert found.steps == ["Sample"]
+    assert sum(batch.num_rows for batch in found.rows) == 10
+    many = run(over(Aggregate(scan, keys(ID), (total(),)), RUNNING, *by(ID), column=ID), task_bytes=4096)
+    assert "ranges=1" not in many.text
+    assert many.steps == ["Sample", "Summarize"]

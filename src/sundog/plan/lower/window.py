@@ -45,8 +45,11 @@ from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 from sundog.operators.window.ranges.scans import RangeScans, plan_range_scans
 from sundog.operators.window.segment_ends import EndCarries, carries_of_ends, read_segments
 from sundog.operators.window.steps import WindowSteps
+from sundog.plan.costs import Costs
 from sundog.plan.logical import LogicalPlan, Window
 from sundog.plan.lower.aggregate import some_rows, spark_keys
+from sundog.plan.lower.estimates import estimated_row_bytes
+from sundog.plan.lower.facts import Size
 from sundog.plan.lower.scan import TableScan, lower_read, narrowed, scan_below, scan_some
 from sundog.plan.lower.sizes import fewest_ranges, key_partitions, sorted_ranges, task_count, window_ranges
 from sundog.plan.spark_rows import FirstKeys
@@ -138,11 +141,21 @@ def _after_sample(planner: Planner, plan: Window, steps: WindowSteps, possible: 
                 possible = _RangeScans(scans, None)
     rows = held if held is not None else (yield from planner.lower(plan.child))
     if possible is None:
-        return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site)))
+        counted = size if sample is None else _counted(plan.child, sample, size, site.costs)
+        return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(counted, site)))
     if possible.strategy is not None:  # ranges were given up: they would not add up after an exchange either
         return (yield from _over_exchange(planner, steps, rows, sample, 1))
     remark = f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
     return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site), remark))
+
+
+def _counted(rows: LogicalPlan, sample: KeySample, size: Size | None, costs: Costs) -> Size | None:
+    """The size of rows that were all sampled, which a filter, a join or a GROUP BY may have left few of. That of
+    strings is not known by their number: `size` stands, that of the tables."""
+    if any(is_text(field.type) for field in rows.schema):
+        return size
+    count = int(sample.weights.sum())
+    return Size(int(count * estimated_row_bytes(rows, costs)), count)
 
 
 def _sample(planner: Planner, steps: WindowSteps, rows: Pipeline) -> Steps[KeySample | None]:
