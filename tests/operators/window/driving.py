@@ -14,7 +14,7 @@ from sundog.operators.context import TaskContext
 from sundog.operators.window.ranges.carry import carries_of, read_summaries
 from sundog.operators.window.ranges.cuts import KeySample
 from sundog.operators.window.ranges.halo import RangeRepartition, check_row_accounting
-from sundog.operators.window.segment_ends import EndCarries, carries_of_ends, read_segments
+from sundog.operators.window.segment_ends import EndCarries, carries_of_ends
 from sundog.operators.window.steps import WindowSteps
 
 Partitions = list[list[pa.RecordBatch]]
@@ -114,7 +114,7 @@ def drive_inside_keys(steps: WindowSteps, parts: Partitions, ranges: int, seed: 
     carries: list[EndCarries] = []
     if steps.need.two_passes and move.partitions > 1:
         summaries = run(received, Metrics(), inside.sort(move), inside.summarize(move))
-        told = carries_of_ends(read_segments([batch for part in summaries for batch in part]), steps.calls)
+        told = carries_of_ends(read_summaries([batch for part in summaries for batch in part]), steps.calls)
         if told is None:
             return None
         carries = told

@@ -11,7 +11,6 @@ Invariant: ranges come in the order of (partition keys, order keys), and so do t
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
@@ -29,7 +28,7 @@ from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.range_columns import HALO, RangeColumns, batches_of, has, owned_slice, table_of
 from sundog.operators.window.frames.sorted_rows import changes_of
-from sundog.operators.window.ranges.carry import SUMMARY_SCHEMA, Carry, RangeSummary, carries_of, summarize
+from sundog.operators.window.ranges.carry import SUMMARY_SCHEMA, Carry, RangeSummary, carries_of, summarize, told_by
 from sundog.operators.window.window_operator import window_table
 
 Key = tuple[Rank | None, ...]
@@ -107,8 +106,7 @@ class SummarizeEnds(Operator):
             for start, stop in dict.fromkeys((ends.first, ends.last))
             if start < stop
         ]
-        columns = [pa.array([context.partition], pa.int32()), pa.array([pickle.dumps(found)], pa.binary())]
-        yield pa.RecordBatch.from_arrays(columns, schema=SUMMARY_SCHEMA)
+        yield told_by(context.partition, found)
 
     def _summary(self, number: int, rows: pa.Table) -> SegmentSummary:
         columns = RangeColumns(rows)
@@ -117,12 +115,6 @@ class SummarizeEnds(Operator):
 
     def describe(self) -> str:
         return "SummarizeEnds: what the first and the last key of each range tell the others"
-
-
-def read_segments(batches: Sequence[pa.RecordBatch]) -> list[list[SegmentSummary]]:
-    """The summaries that tasks sent, one list for each range, in the order of the ranges."""
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    return [pickle.loads(row["summary"]) for row in sorted(rows, key=lambda row: row["range"])]
 
 
 def carries_of_ends(ranges: Sequence[Sequence[SegmentSummary]], calls: Sequence[WindowCall]) -> list[EndCarries] | None:

@@ -43,7 +43,7 @@ from sundog.operators.window.ranges.key_ranges import largest_range
 from sundog.operators.window.ranges.own_reads import KeepRange
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 from sundog.operators.window.ranges.scans import RangeScans, plan_range_scans
-from sundog.operators.window.segment_ends import EndCarries, carries_of_ends, read_segments
+from sundog.operators.window.segment_ends import EndCarries, carries_of_ends
 from sundog.operators.window.steps import WindowSteps
 from sundog.plan.costs import Costs
 from sundog.plan.logical import LogicalPlan, Window
@@ -310,7 +310,7 @@ def _inside_keys(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pi
     if steps.need.two_passes and move.partitions > 1:
         in_order = graph.hold(in_order)
         told = yield from planner.step(replace(in_order, purpose="Summarize").then(inside.summarize(move)))
-        found = carries_of_ends(read_segments(told or []), steps.calls)
+        found = carries_of_ends(read_summaries(told or []), steps.calls)
         if found is None:
             raise _too_large(plan, plan.partition_by, f", and {_NOT_ADDABLE}")
         carries = found

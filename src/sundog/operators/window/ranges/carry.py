@@ -20,6 +20,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -95,8 +96,7 @@ class SummarizeRange(Operator):
         if has(table.schema, HALO):
             table = table.filter(pc.invert(table.column(HALO)))
         summary = summarize(context.partition, RangeColumns(table), self.calls, self.order_by)
-        columns = [pa.array([summary.number], pa.int32()), pa.array([pickle.dumps(summary)], pa.binary())]
-        yield pa.RecordBatch.from_arrays(columns, schema=SUMMARY_SCHEMA)
+        yield told_by(summary.number, summary)
 
     def describe(self) -> str:
         return "SummarizeRange: what each range tells the others"
@@ -126,10 +126,16 @@ def _detached(told: Elements | None) -> Elements | None:
     return None if told is None else told.detached()
 
 
-def read_summaries(batches: Sequence[pa.RecordBatch]) -> list[RangeSummary]:
-    """The summaries that tasks sent, in the order of their ranges."""
-    blobs = [blob for batch in batches for blob in batch.column("summary").to_pylist()]
-    return sorted((pickle.loads(blob) for blob in blobs), key=lambda summary: summary.number)
+def told_by(number: int, summary: object) -> pa.RecordBatch:
+    """What a range tells the driver, as a row of SUMMARY_SCHEMA."""
+    columns = [pa.array([number], pa.int32()), pa.array([pickle.dumps(summary)], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=SUMMARY_SCHEMA)
+
+
+def read_summaries(batches: Sequence[pa.RecordBatch]) -> list[Any]:
+    """What the ranges told, in their order: a `RangeSummary` of each, or what another operator made of it."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return [pickle.loads(row["summary"]) for row in sorted(rows, key=lambda row: row["range"])]
 
 
 def carries_of(summaries: Sequence[RangeSummary], calls: Sequence[WindowCall]) -> list[Carry] | None:
