@@ -18,7 +18,6 @@ from itertools import groupby, pairwise
 import numpy as np
 import pyarrow as pa
 
-from sundog.errors import InternalError
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
@@ -26,7 +25,7 @@ from sundog.expr.printing import window_text
 from sundog.expr.ranks import Rank, rank_at
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
-from sundog.operators.window.frames.range_columns import HALO, RangeColumns, batches_of, has, owned_slice, table_of
+from sundog.operators.window.frames.range_columns import RangeColumns, batches_of, owned_span, table_of
 from sundog.operators.window.frames.sorted_rows import changes_of
 from sundog.operators.window.ranges.carry import SUMMARY_SCHEMA, Carry, RangeSummary, carries_of, summarize, told_by
 from sundog.operators.window.window_operator import window_table
@@ -59,12 +58,7 @@ class Ends:
 
     @classmethod
     def of(cls, columns: RangeColumns, partition_by: Sequence[Expr]) -> Ends:
-        low, high = 0, columns.count
-        if has(columns.table.schema, HALO):
-            span = owned_slice(columns.column(HALO).to_numpy(zero_copy_only=False))
-            if span is None:
-                raise InternalError("a range's own rows are not next to each other")
-            low, high = span
+        low, high = owned_span(columns.table)
         if low == high:
             return cls((0, 0), (0, 0))
         changes = changes_of(columns.count, [columns.values(expr) for expr in partition_by])
@@ -95,11 +89,8 @@ class SummarizeEnds(Operator):
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         table = table_of(batches, self.input_schema)
-        if has(table.schema, HALO):
-            span = owned_slice(table.column(HALO).to_numpy())
-            if span is None:
-                raise InternalError("a range's own rows are not next to each other")
-            table = table.slice(span[0], span[1] - span[0])
+        first, last = owned_span(table)
+        table = table.slice(first, last - first)
         ends = Ends.of(RangeColumns(table), self.partition_by)
         found = [
             self._summary(context.partition, table.slice(start, stop - start))
@@ -160,8 +151,6 @@ class SegmentedWindow(Operator):
             rows = table.slice(start, stop - start)
             with context.metrics.timed("compute_seconds"):
                 result = self._part(rows, (start, stop), ends, given)
-            if result.num_rows != rows.num_rows:
-                raise InternalError(f"a window made {result.num_rows} rows of {rows.num_rows}")
             yield from batches_of(result)
 
     def _part(self, rows: pa.Table, span: tuple[int, int], ends: Ends, given: EndCarries) -> pa.Table:

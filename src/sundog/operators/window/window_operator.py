@@ -35,7 +35,7 @@ from sundog.kernels.windows.frames import places_at_distance
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import inputs_of
-from sundog.operators.window.frames.range_columns import HALO, RangeColumns, batches_of, has, owned_slice, table_of
+from sundog.operators.window.frames.range_columns import RangeColumns, batches_of, owned_span, table_of
 from sundog.operators.window.frames.sorted_rows import Positions, SortedRows, row_offset
 from sundog.operators.window.frames.sorting import sorted_table
 from sundog.operators.window.ranges.carry import Carry
@@ -92,8 +92,6 @@ class WindowOperator(Operator):
         with context.metrics.timed("compute_seconds"):
             carry = self.carries[context.partition] if self.carries else Carry()
             result = window_table(table, self.calls, self.partition_by, self.order_by, carry)
-        if result.num_rows != table.num_rows:
-            raise InternalError(f"a window made {result.num_rows} rows of {table.num_rows}")
         yield from batches_of(result)
 
     def describe(self) -> str:
@@ -130,12 +128,7 @@ class _RangeWindow:
     ) -> None:
         self._columns = RangeColumns(table)
         self._carry = carry
-        self._first, self._last = 0, table.num_rows
-        if has(table.schema, HALO):
-            span = owned_slice(self._columns.column(HALO).to_numpy(zero_copy_only=False))
-            if span is None:
-                raise InternalError("a range's own rows are not next to each other")
-            self._first, self._last = span
+        self._first, self._last = owned_span(table)
         partition_keys = [self._columns.values(expr) for expr in partition_by]
         order_keys = [self._columns.values(key.expr) for key in order_by]
         self._rows = SortedRows(table.num_rows, partition_keys, order_keys, order_by)

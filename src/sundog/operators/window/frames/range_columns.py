@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sundog.errors import InternalError
 from sundog.expr.buffers import Bools, array_from, values_of
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column, Expr, Literal, columns_of
@@ -80,13 +81,19 @@ def has(schema: pa.Schema, name: str) -> bool:
     return bool(schema.get_field_index(name) >= 0)
 
 
-def owned_slice(halo: Bools) -> tuple[int, int] | None:
-    """First owned row and the one after the last; None where owned and borrowed rows alternate."""
-    owned = np.flatnonzero(~halo)
+def owned_span(rows: pa.Table | pa.RecordBatch) -> tuple[int, int]:
+    """The first row that belongs to the range itself and the one after the last: all rows where none is halo."""
+    if not has(rows.schema, HALO):
+        return 0, rows.num_rows
+    column = rows.column(HALO)
+    halo = joined(column) if isinstance(column, pa.ChunkedArray) else column
+    owned = np.flatnonzero(~halo.to_numpy(zero_copy_only=False))
     if not len(owned):
         return 0, 0
     first, last = int(owned[0]), int(owned[-1]) + 1
-    return (first, last) if last - first == len(owned) else None
+    if last - first != len(owned):
+        raise InternalError("a range's own rows are not next to each other")
+    return first, last
 
 
 def picked_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:

@@ -37,8 +37,7 @@ from sundog.operators.window.frames.range_columns import (
     HALO,
     ROW,
     RangeColumns,
-    has,
-    owned_slice,
+    owned_span,
     parts_by_owner,
     picked_rows,
     runs_of,
@@ -178,12 +177,8 @@ class HaloDrop(Operator):
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            owned = batch.select(self.output_schema.names)
-            if has(batch.schema, HALO):
-                span = owned_slice(batch.column(HALO).to_numpy(zero_copy_only=False))
-                if span is None:
-                    raise InternalError("a range's own rows are not next to each other")
-                owned = owned.slice(span[0], span[1] - span[0])
+            first, last = owned_span(batch)
+            owned = batch.select(self.output_schema.names).slice(first, last - first)
             context.metrics.add("window_rows", owned.num_rows)
             if owned.num_rows:
                 yield owned.cast(self.output_schema) if owned.schema != self.output_schema else owned
