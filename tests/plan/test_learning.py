@@ -103,8 +103,10 @@ def test_a_query_that_fails_on_spark_teaches_nothing() -> None:
     assert Lesson.of("a failing session", "q", 0.0).choice is Choice.TRY_SPARK
 
 
-def test_the_guess_of_sparks_time_grows_with_operators_and_rows_and_shrinks_with_slots() -> None:
-    guess = DRIVER.spark_seconds(3, 10e6, 2)
-    assert guess == pytest.approx(0.1 + 3 * 0.07 + 0.3)
-    assert DRIVER.spark_seconds(4, 10e6, 2) > guess
-    assert DRIVER.spark_seconds(3, 20e6, 2) > guess > DRIVER.spark_seconds(3, 10e6, 4)
+def test_the_guess_of_sparks_time_grows_with_the_work_and_shrinks_with_slots() -> None:
+    work = {"operators": 3, "slots": 2, "rows": 10e6, "groups": 1e6, "window_rows": 2e6}
+    guess = DRIVER.spark_seconds(**work)
+    assert guess == pytest.approx(0.1 + 3 * 0.07 + 0.3 + 0.5 + 0.7)
+    for name in ("operators", "rows", "groups", "window_rows"):
+        assert DRIVER.spark_seconds(**{**work, name: 2 * work[name]}) > guess, name
+    assert DRIVER.spark_seconds(**{**work, "slots": 4}) < guess

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,15 +66,13 @@ def test_another_table_of_the_same_columns_has_another_shape(session: Any, tmp_p
 
 
 def test_a_query_that_sundog_runs_slower_is_left_to_spark(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole_table = lifecycle.whole_table
+    noted = lifecycle.Lesson.answered_by_sundog
 
-    def slow(*args: Any) -> Any:
-        time.sleep(3)
-        return whole_table(*args)
+    def slower(lesson: Any, seconds: float, spark_guess: float) -> None:
+        noted(lesson, seconds + 600, spark_guess)  # more than Spark takes on a busy machine
 
-    monkeypatch.setattr(lifecycle, "whole_table", slow)
+    monkeypatch.setattr(lifecycle.Lesson, "answered_by_sundog", slower)
     sql = TOPK.format(1)
-    session.sql(sql.replace("num >", "num >=")).collect()  # another shape: Spark's own first query is slow
     expected = None
     reasons = []
     for _ in range(4):

@@ -143,8 +143,11 @@ def _learn(life: _Life, planned: Planned) -> None:
     if life.lesson is not None:
         seconds = perf_counter() - life.started
         costs = read_costs(planned.settings.costs).driver
-        rows = life.run.metrics.get("input_rows", 0.0)
-        guess = costs.spark_seconds(planned.operators, rows, planned.session.sparkContext.defaultParallelism)
+        rows, groups, window_rows = (
+            life.run.metrics.get(name, 0.0) for name in ("input_rows", "groups", "window_rows")
+        )
+        slots = planned.session.sparkContext.defaultParallelism
+        guess = costs.spark_seconds(planned.operators, slots, rows, groups, window_rows)
         life.lesson.answered_by_sundog(seconds, guess)
 
 

@@ -334,6 +334,14 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         0.07, "and for each join, aggregate, window or sort: most add a stage, all add code to compile"
     )
     spark_ns_per_row: float = _cost(60.0, "and for each row read, on one core", may_be_zero=True)
+    spark_ns_per_group: float = _cost(
+        1000.0,
+        "and for each group: 10 M groups of hits-unique and h2o-q10 2,000 and 3,700 ns each, so half and less",
+        may_be_zero=True,
+    )
+    spark_ns_per_window_row: float = _cost(
+        700.0, "and for each row of a window: a running sum 1,360, row_number 1,520 ns, so half", may_be_zero=True
+    )
 
     hand_over_ns_per_row: float = _cost(120.0, "10 M rows to Python: 225 ns with one number, 608 with five")
     hand_over_ns_per_number: float = _cost(105.0, "from the same measurement, of each number")
@@ -356,10 +364,12 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     first_key_rows: int = _cost(1 << 15, "10,000 even keys show 9,600 distinct ones, a million 32,200")
     max_misjudged_rows: float = _cost(4, "a rule: rows of a file over a guess by its bytes, at most")
 
-    def spark_seconds(self, operators: int, rows: float, slots: int) -> float:
-        """What plain Spark takes for a query, by a guess that is rather too small than too large."""
+    def spark_seconds(self, operators: int, slots: int, rows: float, groups: float, window_rows: float) -> float:
+        """What plain Spark takes for a query that read so many rows, by a guess that is rather too small than too
+        large."""
         start = self.spark_start_seconds + operators * self.spark_operator_seconds
-        return start + rows * self.spark_ns_per_row / 1e9 / slots
+        work_ns = rows * self.spark_ns_per_row + groups * self.spark_ns_per_group
+        return start + (work_ns + window_rows * self.spark_ns_per_window_row) / 1e9 / slots
 
     @property
     def shuffle_row_in_reread_bytes(self) -> float:
