@@ -82,3 +82,4 @@ def test_python_has_the_memory_that_the_settings_give_it(
 @pytest.mark.spark
 def test_a_local_session_has_a_process_for_each_slot(spark: Any) -> None:
     assert not may_have_one_process(cluster_of(spark), "executor")
+    assert cluster_of(spark) is cluster_of(spark)  # copied from the JVM once
