@@ -11,6 +11,8 @@ RECORD ?=
 BIN := .venv/bin
 SPARK := 4.3
 OTHER_SPARKS := 3.5 4.0 4.1 4.2
+EXTRAS := spark,test,connect
+EXTRAS_3.5 := spark,test
 INSTALL := -m pip install --quiet --disable-pip-version-check
 PIP := $(BIN)/python $(INSTALL) --constraint constraints/$(SPARK).txt
 # The JVM's quick compiler alone: sessions of minutes over small tables then take a third less of the processor.
@@ -21,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 UNIT := not spark and not slow and not long and not matrix and not browser
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-sparks test-matrix check fuzz fuzz-files bench docs clean
+.PHONY: help demo test test-sparks test-matrix check fuzz fuzz-relations fuzz-files bench docs clean
 .DELETE_ON_ERROR:
 
 help: ## help     this list
@@ -34,37 +36,49 @@ help: ## help     this list
 demo: .venv/run.stamp ## demo     see it: three queries on plain Spark and on sundog, answers compared (a few minutes)
 	$(BIN)/sundog demo $(ARGS)
 
-# test_smoke.py is for the older Sparks: on the newest one the other tests run what it runs, and more.
+# The smoke test is for the older Sparks: on the newest one the other tests run what it runs, and more.
 test: .venv/dev.stamp $(if $(ARGS),,$(OTHER_SPARKS:%=.venvs/%/stamp)) ## test     run the tests, with a real Spark, in two processes; then test-sparks, unless ARGS chooses tests
-	$(QUICK_JVM) $(BIN)/python -m pytest $(TWO_PROCESSES) -m "not matrix" $(or $(ARGS),--ignore tests/versions/test_smoke.py)
+	$(QUICK_JVM) $(BIN)/python -m pytest $(TWO_PROCESSES) -m "not matrix" $(or $(ARGS),--ignore-glob 'tests/versions/test_smoke*.py')
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-sparks)
 
-test-sparks: $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-sparks  run every shape, type, action and placement on the older Sparks, two at a time (four minutes)
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(OTHER_SPARKS:%=test-spark-%)
+# The newest Spark is among them only to be recorded.
+test-sparks: $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-sparks  run every shape, type, action and placement on the older Sparks, two at a time (six minutes)
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(OTHER_SPARKS:%=test-spark-%) $(if $(RECORD),test-spark-$(SPARK))
 
+$(OTHER_SPARKS:%=test-spark-%): test-spark-%: .venvs/%/stamp
+test-spark-$(SPARK): .venv/dev.stamp
 # The output of one is kept until it has ended, and is shown if it failed.
-test-spark-%: .venvs/%/stamp
+$(patsubst %,test-spark-%,$(OTHER_SPARKS) $(SPARK)): test-spark-%:
 	@mkdir -p build
-	@if $(QUICK_JVM) \
-	  .venvs/$*/bin/python -m pytest tests/versions $(if $(RECORD),-p tests.versions.record) $(ARGS) > build/test-spark-$*.txt 2>&1; \
+	@python=$(if $(filter $(SPARK),$*),$(BIN),.venvs/$*/bin)/python; \
+	if $(QUICK_JVM) \
+	  $$python -m pytest tests/versions -m "not matrix" --junitxml build/test-spark-$*.xml $(ARGS) > build/test-spark-$*.txt 2>&1 \
+	  $(if $(RECORD),&& $$python -m tests.versions.record build/test-spark-$*.xml >> build/test-spark-$*.txt 2>&1); \
 	then echo "Spark $*: $$(tail -n 1 build/test-spark-$*.txt)"; \
 	else cat build/test-spark-$*.txt; echo "Spark $*: tests/versions failed" >&2; exit 1; fi
 
 test-matrix: .venv/dev.stamp $(OTHER_SPARKS:%=.venvs/%/stamp) ## test-matrix  run all tests, also those that `test` leaves out, on every Spark that sundog knows (hours; before a release)
-	@failed=; for spark in $(OTHER_SPARKS); do \
-	  echo "== Spark $$spark"; $(QUICK_JVM) .venvs/$$spark/bin/python -m pytest $(TWO_PROCESSES) -m "not browser" $(ARGS) || failed="$$failed $$spark"; \
+	@mkdir -p build; failed=; for spark in $(OTHER_SPARKS) $(SPARK); do \
+	  python=.venvs/$$spark/bin/python; report=build/test-matrix-$$spark.xml; marks="not browser"; \
+	  if [ $$spark = $(SPARK) ]; then python=$(BIN)/python; marks=; fi; \
+	  echo "== Spark $$spark"; \
+	  $(QUICK_JVM) $$python -m pytest $(TWO_PROCESSES) -m "$$marks" --junitxml $$report $(ARGS) \
+	  $(if $(RECORD),&& $$python -m tests.versions.record $$report) || failed="$$failed $$spark"; \
 	done; \
-	echo "== Spark $(SPARK)"; $(QUICK_JVM) $(BIN)/python -m pytest $(TWO_PROCESSES) $(ARGS) || failed="$$failed $(SPARK)"; \
 	test -z "$$failed" || { echo "Tests failed on Spark$$failed" >&2; exit 1; }
 
 check: .venv/dev.stamp ## check    format, lint, types, import layers and the tests that need no Spark (four minutes)
 	$(BIN)/ruff format --check src tests
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
+	$(BIN)/python -m tests.test_commits
 	$(BIN)/python -m pytest $(TWO_PROCESSES) -m "$(UNIT)" $(ARGS)
 
 fuzz: .venv/dev.stamp ## fuzz     random data, files, settings and queries against plain Spark; SECONDS=3600 SEED=1
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --seed $(SEED) $(ARGS)
+
+fuzz-relations: .venv/dev.stamp ## fuzz-relations  random queries of several tables: joins, subqueries, set operations; SECONDS=3600 SEED=1
+	$(BIN)/python -m tests.fuzz.relational.run --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 fuzz-files: .venv/fuzz.stamp ## fuzz-files  damaged Parquet files, SECONDS by their structure and as many by coverage (atheris)
 	$(BIN)/python -m tests.fuzz.files $(SECONDS)
@@ -122,5 +136,5 @@ clean: ## clean    remove .venv, .venvs and everything that was generated
 	@echo "Installing Spark $* and what the tests need into .venvs/$* (once; a few minutes)"
 	@$(BIN)/python -m venv --clear .venvs/$*
 	@.venvs/$*/bin/python $(INSTALL) --constraint constraints/$*.txt setuptools
-	@.venvs/$*/bin/python $(INSTALL) --constraint constraints/$*.txt --no-build-isolation --editable '.[spark,test]'
+	@.venvs/$*/bin/python $(INSTALL) --constraint constraints/$*.txt --no-build-isolation --editable '.[$(or $(EXTRAS_$*),$(EXTRAS))]'
 	@touch $@

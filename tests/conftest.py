@@ -16,7 +16,7 @@ settings.load_profile("sundog")
 # Longest first: `make test` gives whole files to two processes, and the last ones of each should be short.
 LONG_FILES = (
     "tests/spark/test_queries.py",
-    "tests/spark/test_connect.py",
+    "tests/versions/test_connect.py",
     "tests/benchmarks/test_tpc_answers.py",
     "tests/spark/test_cluster.py",
     "tests/spark/test_joins.py",
@@ -74,8 +74,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def give_names_of_newer_versions() -> None:
     """`toArrow`, which the tests compare by, for a pyspark that has none yet. And `getCondition` of an error, which was
-    `getErrorClass`."""
+    `getErrorClass`. What failed in a task is Java's own exception in 3.5: it has the condition of its cause."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+    from pyspark.errors.exceptions.captured import CapturedException
     from pyspark.sql import DataFrame
 
     from sundog.versions import spark_version
@@ -84,6 +86,25 @@ def give_names_of_newer_versions() -> None:
         DataFrame.toArrow = lambda self: spark_version().to_arrow(self)
     if not hasattr(PySparkException, "getCondition"):
         PySparkException.getCondition = lambda self: self.getErrorClass()  # that of its own class
+        Py4JJavaError.getCondition = lambda self: cause_of(self).getErrorClass()
+        Py4JJavaError.getMessageParameters = lambda self: cause_of(self).getMessageParameters()
+        Py4JJavaError.getSqlState = lambda self: cause_of(self).getSqlState()
+        CapturedException.getQueryContext = lambda self: list(self._origin.getQueryContext())
+        Py4JJavaError.getQueryContext = lambda self: cause_of(self).getQueryContext()
+
+
+def cause_of(error: Any) -> Any:
+    """The first SparkThrowable with a condition among a Py4JJavaError and its causes, as the exception that later
+    Sparks raise; the error itself if there is none."""
+    from pyspark.errors.exceptions.captured import CapturedException, convert_exception
+
+    cause = error.java_exception
+    while cause is not None:
+        captured = convert_exception(cause)
+        if captured.getErrorClass() is not None:
+            return captured
+        cause = cause.getCause()
+    return CapturedException(origin=error.java_exception)
 
 
 @pytest.fixture(scope="module")

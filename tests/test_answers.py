@@ -1,4 +1,4 @@
-"""What counts as the same answer."""
+"""Comparing answers: which count as equal."""
 
 from __future__ import annotations
 

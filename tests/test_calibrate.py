@@ -101,7 +101,7 @@ def test_explain_prints_the_numbers_of_the_file_that_was_set(enabled: Any, tmp_p
     enabled.conf.set(SETTING, str(file))
     try:
         printed = sundog.explain(query, costs=True)
-        assert "decode_ns_per_byte=7.125  (" in printed
+        assert f"decode_ns_per_byte=7.125  (from {file}, which {SETTING} names; sundog's own is 1.25)" in printed
         for name in ("shuffle_ns_per_row", "shuffle_ns_per_byte", "small_step_bytes", "broadcast_bytes", "join_slots"):
             assert f"\n{name}={getattr(DRIVER, name):,}  (" in printed
         assert "decode_ns_per_byte" not in sundog.explain(query)
@@ -185,7 +185,7 @@ def test_turns_end_when_they_have_taken_long_enough() -> None:
 
 @pytest.mark.parametrize(("load", "is_busy"), [(0.1, False), (100.0, True)])
 def test_a_busy_machine_is_noted(monkeypatch: pytest.MonkeyPatch, load: float, is_busy: bool) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(calibrating, "usable_cores", lambda: 2)
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     measured = Calibration()
     calibrating._note_load(measured)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from sundog.commands import doctor as doctor_command
 from sundog.commands.output import print_table
 from sundog.environment.doctor import Finding, State
 from sundog.errors import SundogError
+from sundog.versions import VERSIONS, short_name
+from sundog.versions.tested import environments
 
 run = CliRunner().invoke
 
@@ -84,6 +87,14 @@ def test_doctor_exits_with_1_only_if_something_is_wrong(
         {"part": "part", "state": state.value, "seen": "seen [not markup]", "advice": "do [this]"}
     ]
     assert {"key", "default", "meaning"} == parsed["settings"][0].keys()
+
+
+def test_doctor_shows_every_environment_that_was_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_command, "examine", lambda with_executors, master: iter([]))
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = [re.findall(r"[\w.]+", line)[:3] for line in run(app, ["doctor"]).stdout.splitlines()]
+    assert [each for each in environments() if [each.spark, *each.key] not in shown] == []
+    assert {short_name(each.spark) for each in environments()} == set(VERSIONS)
 
 
 def test_doctor_lists_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

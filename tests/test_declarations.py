@@ -1,4 +1,4 @@
-"""What is declared for users, reasons and metrics, is used: a code that nothing raises promises what is not there."""
+"""Declared reasons and metrics are used: every code is raised somewhere, and every metric is counted."""
 
 from __future__ import annotations
 

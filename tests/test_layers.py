@@ -1,8 +1,10 @@
-"""Imports point one way: front -> plan -> parquet, operators -> kernels. This reads them and compares with the table.
+"""Imports point one way. The imports of every module are compared with the table `LAYERS`.
 
-It is what lets the same operators run on a driver thread and in an executor's worker, and what lets a kernel be read
-without knowing Arrow, or a matcher without knowing how a query runs. If a folder needs one above it, the shared part
-moves down or is passed in; the table changes only with that discussion.
+    front -> plan.logical;  runtime -> plan -> operators -> tables, parquet, functions, columns -> expr -> kernels
+
+So the same operators run on a driver thread and in an executor's worker, a kernel can be read without knowing Arrow,
+and a matcher without knowing how a query runs. If a folder needs one above it, the shared part moves down or is passed
+in; the table changes only with that discussion.
 """
 
 from __future__ import annotations
@@ -94,6 +96,7 @@ LAYERS = {
         "plan.logical",
         "parquet.reading",
         "tables",
+        "parquet.file_statuses",  # sizes and times of now, as `stat` tells them of local files
         "parquet.paths",
         "parquet.store_settings",
         "functions",
@@ -101,7 +104,20 @@ LAYERS = {
         "versions",
         packages="numpy pyarrow",
     ),
-    "runtime": layer("plan", "operators", "parquet.problems", "expr", "versions", packages="numpy pyarrow"),
+    "runtime": layer(  # no logical plan: what follows from the query, the stages say
+        "plan.outputs",
+        "plan.stages",
+        "plan.records",
+        "plan.sites",
+        "plan.costs",
+        "plan.lower.planner",
+        "operators",
+        "parquet.problems",
+        "columns.narrow",
+        "expr",
+        "versions",
+        packages="numpy pyarrow",
+    ),
     "simulate": layer("plan", "operators", "parquet", "tables", "functions", "expr", packages="numpy pyarrow"),
     "report": layer(
         "front.expressions",
@@ -256,6 +272,7 @@ def test_every_module_of_the_tables_exists() -> None:
         ("expr.x", "from sundog.plan import logical", "is not below expr"),
         ("front.x", "from sundog.operators.base import Operator", "is not below front"),
         ("front.x", "from sundog.plan import stages", "is not below front"),
+        ("runtime.x", "from sundog.plan.logical import Limit", "is not below runtime"),
         ("operators.x", "from sundog.operators.topk.topk import TopKOperator", "is not below operators"),
         ("operators.scan.x", "from sundog.operators.topk.topk import TopKOperator", "is not below operators.scan"),
         ("operators.x", "def f():\n    from sundog.expr import nodes", "is imported inside a function"),

@@ -1,4 +1,4 @@
-"""Progress appears for those who wait, in the right place, and leaves nothing behind."""
+"""Progress is shown for long queries, in the right place, and leaves no output behind."""
 
 from __future__ import annotations
 

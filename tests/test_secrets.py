@@ -14,9 +14,11 @@ from sundog.commands.output import printable
 from sundog.environment import doctor
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
+from sundog.operators.scan.table_scan import TableScan
+from sundog.parquet.prune.access_plan import ScannedTable
 from sundog.parquet.reading import DataFile, FileColumn
 from sundog.plan.logical import Scan, TopK
-from sundog.plan.lower.scan import TableScan
+from sundog.plan.sites import task_limits
 from sundog.runtime.blocks import StageFunction
 from sundog.runtime.exchange import BlockOrder
 from sundog.runtime.worker_errors import ErrorChannel
@@ -37,7 +39,8 @@ def relation() -> ParquetFolder:
 
 def test_secrets_are_in_no_text_of_a_plan() -> None:
     logical = TopK(Scan(relation(), ("v#1",)), (SortKey(Column("v#1", pa.int64())),), 3)
-    read = TableScan(logical.child)
+    table = ScannedTable(relation().label, len(relation().files))
+    read = TableScan(table, logical.child.columns)
     for text in (repr(logical), repr(read), read.describe(), repr(relation()), f"{relation()!s}"):
         assert "table" in text
         assert SECRET not in text
@@ -46,7 +49,7 @@ def test_secrets_are_in_no_text_of_a_plan() -> None:
 def test_secrets_are_not_in_the_text_of_a_stage() -> None:
     sources = (pickle.dumps(relation()),)
     function = StageFunction(
-        0, sources, None, b"", 0, (), None, None, 1, 1, 0, BlockOrder.ANY, 0, None, ErrorChannel.open()
+        0, sources, None, b"", 0, (), None, None, task_limits(1, 1), 0, BlockOrder.ANY, 0, None, ErrorChannel.open()
     )
     assert SECRET.encode() in sources[0], "executors need it"
     assert SECRET not in repr(function)
@@ -75,7 +78,7 @@ def test_pickles_are_loaded_where_security_md_says_and_nowhere_else() -> None:
     listed = (SOURCE.parent.parent / "SECURITY.md").read_text().partition("## Every place that unpickles")[2]
     assert loading == {
         "kernels/cache/code_cache.py",
-        "runtime/sharing.py",
+        "runtime/broadcasts.py",
         "runtime/processes/mapping.py",
         "operators/window/ranges/carry.py",
         "operators/scan/footers.py",

@@ -1,4 +1,5 @@
-"""What executors are sent: all that a stage can import, and not what only people on the driver run."""
+"""The archive for executors: it has everything that a stage can import, and no module that only users on the driver
+run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`thin(n)`: which cases of a test are left to `make test-matrix`."""
+"""`thin(n)`: which cases of a test only `make test-matrix` runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warm-up's small queries run, and leave nothing to compile for a second process."""
+"""The small queries of the warm-up run, and a second process has no kernel to compile."""
 
 from __future__ import annotations
 

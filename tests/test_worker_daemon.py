@@ -1,4 +1,4 @@
-"""Python workers that are forked from a process with sundog loaded work, and are as different as others."""
+"""Python workers that are forked from a process with sundog loaded: they work, and draw different random numbers."""
 
 from __future__ import annotations
 

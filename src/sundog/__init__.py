@@ -3,7 +3,7 @@
     import sundog
     sundog.enable(spark)      # from now on eligible queries of this session run accelerated, with Spark's answers
 
-Names are resolved when first used, so that an executor's worker that needs one kernel does not import the rest.
+Names are resolved at their first use, so that an executor's worker that needs one kernel does not import the rest.
 """
 
 from __future__ import annotations

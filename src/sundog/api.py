@@ -1,6 +1,6 @@
 """The public functions: switch sundog on and off for a session, ask what it would do, do it explicitly.
 
-The modules behind them rely on a Spark version that sundog knows, so they are imported after that was checked.
+The modules behind them need a Spark version that sundog knows, so they are imported after that check.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def disable(spark: SparkSession) -> None:
 
 
 def accelerate(frame: DataFrame) -> DataFrame:
-    """An ordinary DataFrame with the eligible parts of `frame` replaced; `frame` itself where there are none.
+    """An ordinary DataFrame with the eligible parts of `frame` replaced; `frame` itself if there are none.
 
     Parts that sundog runs on the driver are computed now; parts that run on executors when Spark runs the result.
     """
@@ -67,7 +67,7 @@ def accelerate(frame: DataFrame) -> DataFrame:
         return frame
     if is_connect(frame.sparkSession):
         near_session(frame.sparkSession)
-        from sundog.actions.connect.frames import accelerate_connect
+        from sundog.actions.connect.dataframe_methods import accelerate_connect
 
         return accelerate_connect(frame)
     from sundog.actions import explicit
@@ -85,7 +85,7 @@ def explain(frame: DataFrame, analyze: bool = False, costs: bool = False) -> str
         return f"Everything stays on Spark. {problem}"
     if is_connect(frame.sparkSession):
         near_session(frame.sparkSession)
-        from sundog.actions.connect.frames import explain_connect
+        from sundog.actions.connect.dataframe_methods import explain_connect
 
         return explain_connect(frame, analyze, costs)
     from sundog.actions import explicit

@@ -1,4 +1,4 @@
-"""The command `sundog`: a thin shell. Each subcommand is a module with `register(app)`; here is what they share.
+"""The command `sundog`. Each subcommand is a module with `register(app)`; shared options and error handling are here.
 
 An error is one clear line with what to do next, and exit code 1; `--debug` shows the stack instead. Wrong usage exits
 with 2, as everywhere.
@@ -35,7 +35,7 @@ class _OneLineErrors(TyperGroup):
 
 
 def describe(error: Exception) -> str:
-    """One line for what happened, or all that sundog's own errors say, since they say what to do."""
+    """One line for an error; the whole text of sundog's own errors, since they say what to do."""
     if isinstance(error, SundogError):
         return str(error)
     lines = str(error).strip().splitlines() or [""]

@@ -1,9 +1,9 @@
-"""Every setting, declared once: key, type, default, meaning, category, former names.
+"""The declarations of all settings: key, type, default, meaning, category, former names.
 
-A setting is a Spark conf under `spark.sundog.` and is read anew at each action, so that `spark.conf.set` works in the
-middle of a notebook. `Settings` is the typed result; its fields *are* the declarations, and `docs/reference/config.md`
-and the table of `sundog doctor` are generated from them. Nothing here knows Spark: the caller hands in a way to look a
-key up.
+A setting is a Spark conf under `spark.sundog.`, read anew at each action, so `spark.conf.set` works in the middle of a
+notebook. `Settings` is the typed result; its fields *are* the declarations, and `docs/reference/config.md` and the
+table of `sundog doctor` are generated from them. Nothing here knows Spark: the caller passes a function that looks up a
+key.
 
 A key is named `spark.sundog.<shape or part>.<what>` in camelCase. To rename one, change its key and add the old one to
 `aliases`: it keeps working, and says once what to write instead.
@@ -26,10 +26,10 @@ ConfGet = Callable[[str], str | None]
 
 
 class ConfigWarning(UserWarning):
-    """A setting that does nothing, or goes by a former name."""
+    """A setting that has no effect, or is under a former name."""
 
 
-class Category(Enum):
+class Heading(Enum):
     """The headings of the reference page, in its order."""
 
     GENERAL = "General"
@@ -41,7 +41,7 @@ class Category(Enum):
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of value: what a user may write, and how it is read. `parse` raises ValueError on anything else."""
+    """A type of value: what a user may write, and how it is parsed. `parse` raises ValueError on anything else."""
 
     expected: str
     parse: Callable[[str], object]
@@ -55,7 +55,7 @@ class Option:
     kind: Kind
     default: str
     doc: str
-    category: Category
+    category: Heading
     aliases: tuple[str, ...] = ()
 
     def parse(self, key: str, text: str) -> object:
@@ -94,12 +94,18 @@ def _bytes(at_least: int) -> Kind:
     return Kind(f"a size in Spark's notation{least}, such as 512m, 1g or 1048576b", parse)
 
 
+def _or_auto(kind: Kind) -> Kind:
+    """The same, or `auto`, which is None."""
+    return Kind(f"{kind.expected}, or auto", lambda text: None if text.lower() == "auto" else kind.parse(text))
+
+
 _UNITS = {unit: 1 << (10 * power) for power, unit in enumerate("bkmgtp")}
-_LARGEST = (1 << 63) - 1  # of the JVM's long, in which Spark holds a size
+_LARGEST = (1 << 63) - 1  # the JVM's largest long, which holds a size in Spark
 
 
 def parse_bytes(text: str) -> int:
-    """A size in Spark's notation: digits and at most one of b, k, kb, m, mb, g, gb, t, tb, p, pb. No unit is bytes."""
+    """A size in Spark's notation: digits and at most one of b, k, kb, m, mb, g, gb, t, tb, p, pb. Without one:
+    bytes."""
     match = re.fullmatch(r"([0-9]+)(?:(b)|([kmgtp])b?)?", text.strip().lower())
     if match is None:
         raise ValueError(f"{text!r} is not a size in Spark's notation")
@@ -131,7 +137,7 @@ _BOOLEAN = Kind("true or false", _parse_boolean)
 _BOOLEAN_OR_AUTO = Kind("true, false or auto", _parse_boolean_or_auto)
 
 
-def _option(key: str, kind: Kind, default: str, doc: str, category: Category, aliases: tuple[str, ...] = ()) -> Any:
+def _option(key: str, kind: Kind, default: str, doc: str, category: Heading, aliases: tuple[str, ...] = ()) -> Any:
     option = Option(PREFIX + key, kind, default, doc, category, tuple(PREFIX + alias for alias in aliases))
     return field(default=option.parse(option.key, default), metadata={"option": option})
 
@@ -145,7 +151,7 @@ class Settings:
         _BOOLEAN,
         "true",
         "Master switch of a session on which `sundog.enable` was called. Off: Spark runs everything itself.",
-        Category.GENERAL,
+        Heading.GENERAL,
     )
     mode: Literal["on", "shadow", "off"] = _option(
         "mode",
@@ -155,7 +161,7 @@ class Settings:
         "that it "
         "would take as well, and `sundog.shadow_report(spark)` tells whether the answers agree. `off`: Spark runs "
         "everything.",
-        Category.GENERAL,
+        Heading.GENERAL,
     )
     on_internal_error: Literal["fallback", "raise"] = _option(
         "onInternalError",
@@ -164,7 +170,7 @@ class Settings:
         "What a bug of sundog's own does to a query. `fallback`: Spark runs it, with reason INTERNAL and a warning "
         "in the "
         "log. `raise`: the error reaches the caller (for tests of sundog).",
-        Category.GENERAL,
+        Heading.GENERAL,
     )
     floating_point: Literal["fast", "spark"] = _option(
         "floatingPoint",
@@ -175,14 +181,14 @@ class Settings:
         "the last "
         "bits. `spark`: over frames in Spark's order, bit for bit where the order key is unique; by group, left to "
         "Spark.",
-        Category.GENERAL,
+        Heading.GENERAL,
     )
     decoder: Literal["own", "arrow"] = _option(
         "decoder",
         _one_of("own", "arrow"),
         "own",
         "The decoder of pages. `own`: sundog's kernels where they can, Arrow for the rest. `arrow`: Arrow always.",
-        Category.GENERAL,
+        Heading.GENERAL,
     )
     trusted_settings: tuple[str, ...] = _option(
         "trustedSettings",
@@ -191,7 +197,7 @@ class Settings:
         "Settings of your platform that change no answer. A query under a `spark.sql.*` setting that sundog does "
         "not know "
         "stays on Spark, unless it is named here: `spark.sql.emr.*, spark.sql.house.style`.",
-        Category.GENERAL,
+        Heading.GENERAL,
     )
     learn: bool = _option(
         "learn",
@@ -199,10 +205,10 @@ class Settings:
         "true",
         "Leave a query to Spark that Spark runs faster, as far as this session has seen: one on which sundog took "
         "suspiciously long twice is run by Spark once, and both times are compared. The reason is LEARNED.",
-        Category.GENERAL,
+        Heading.GENERAL,
     )
     topk_enabled: bool = _option(
-        "topk.enabled", _BOOLEAN, "true", "Accelerate `ORDER BY … LIMIT k` over Parquet.", Category.SHAPES
+        "topk.enabled", _BOOLEAN, "true", "Accelerate `ORDER BY … LIMIT k` over Parquet.", Heading.SHAPES
     )
     topk_dynamic_pruning: bool = _option(
         "topk.dynamicPruning.enabled",
@@ -210,16 +216,23 @@ class Settings:
         "true",
         "Check the k-th best value found so far against the statistics of each row group before reading it. Off: "
         "statistics are used once, at the start (for comparison).",
-        Category.SHAPES,
+        Heading.SHAPES,
     )
-    window_enabled: bool = _option("window.enabled", _BOOLEAN, "true", "Accelerate window functions.", Category.SHAPES)
-    aggregate_enabled: bool = _option("aggregate.enabled", _BOOLEAN, "true", "Accelerate `GROUP BY`.", Category.SHAPES)
+    window_enabled: bool = _option("window.enabled", _BOOLEAN, "true", "Accelerate window functions.", Heading.SHAPES)
+    aggregate_enabled: bool = _option("aggregate.enabled", _BOOLEAN, "true", "Accelerate `GROUP BY`.", Heading.SHAPES)
+    sort_enabled: bool = _option(
+        "sort.enabled",
+        _BOOLEAN,
+        "true",
+        "Accelerate `ORDER BY` without LIMIT of a result that comes to the driver.",
+        Heading.SHAPES,
+    )
     join_enabled: bool = _option(
         "join.enabled",
         _BOOLEAN,
         "true",
         "Take joins along with the shapes around them. Off: a join stays on Spark, and so does everything above it.",
-        Category.SHAPES,
+        Heading.SHAPES,
     )
     placement: Literal["auto", "driver", "executors"] = _option(
         "placement",
@@ -227,24 +240,26 @@ class Settings:
         "auto",
         "`driver`: threads of the driver process. `executors`: tasks of the Spark cluster. `auto`: the driver when the "
         "column bytes left after pruning are at most `spark.sundog.driver.maxBytes`.",
-        Category.PLACEMENT,
+        Heading.PLACEMENT,
     )
     driver_max_bytes: int = _option(
         "driver.maxBytes",
         _bytes(at_least=0),
         "512m",
-        "Uncompressed column bytes up to which `auto` keeps a query on the driver; twice as many under a WHERE.",
-        Category.PLACEMENT,
+        "Uncompressed column bytes up to which `auto` keeps a query on the driver; twice as many under a WHERE. In a "
+        "local session four times as many, up to a fifth of the machine's memory, but for windows.",
+        Heading.PLACEMENT,
     )
     executor_process: Literal["auto", "slot", "executor"] = _option(
         "executor.process",
         _one_of("auto", "slot", "executor"),
         "auto",
         "Python processes of a query on executors. `slot`: one for each core, as Spark starts them. `executor`: one "
-        "for each executor, whose threads run the tasks of all its cores, where Spark can schedule such tasks: on "
-        "standalone clusters, YARN and Kubernetes without dynamic allocation, Spark 4.0 and newer; elsewhere as "
-        "`slot`. `auto`: `slot`.",
-        Category.PLACEMENT,
+        "for each executor (several if it has more than eight cores), whose threads run the tasks of its cores, where "
+        "Spark can schedule such tasks: on standalone clusters, YARN and Kubernetes without dynamic allocation, Spark "
+        "4.0 and newer; elsewhere as `slot`. `auto`: `executor`, unless another job of the application is running or "
+        "`spark.scheduler.mode` is FAIR, since such tasks wait until all the cores that they need are free.",
+        Heading.PLACEMENT,
     )
     costs: str = _option(
         "costs",
@@ -253,21 +268,22 @@ class Settings:
         "What work costs on this machine and cluster: the file that `sundog doctor --calibrate` wrote, or a JSON "
         "object of "
         "names and numbers. Empty: the costs that come with sundog, which `sundog.explain(df, costs=True)` shows.",
-        Category.PLACEMENT,
+        Heading.PLACEMENT,
     )
-    task_memory_bytes: int = _option(
+    task_memory_bytes: int | None = _option(
         "task.memoryBytes",
-        _bytes(at_least=1 << 20),
-        "1g",
-        "Memory budget of one task. Over it, partial states are emitted early or spilled.",
-        Category.MEMORY,
+        _or_auto(_bytes(at_least=1 << 20)),
+        "auto",
+        "Memory budget of one task. Over it, partial states are emitted early or spilled. `auto`: 1g, or what the "
+        "executor's memory settings leave for a task: all of it if that is less, else three quarters, at most 4g.",
+        Heading.MEMORY,
     )
     exchange_block_bytes: int = _option(
         "exchange.blockBytes",
         _bytes(at_least=1 << 10),
         "4m",
         "Size of the Arrow blocks in which rows move between the stages of a query on executors.",
-        Category.MEMORY,
+        Heading.MEMORY,
     )
     ui_enabled: bool = _option(
         "ui.enabled",
@@ -275,14 +291,14 @@ class Settings:
         "true",
         "Show each action that sundog takes in the SQL tab of Spark's UI, with its plan and metrics, and so in the "
         "event log. It costs some 5 ms an action. Off: only the jobs that it starts are there.",
-        Category.DISPLAY,
+        Heading.DISPLAY,
     )
     progress_enabled: bool | None = _option(
         "progress.enabled",
         _BOOLEAN_OR_AUTO,
         "auto",
         "Show the progress of long actions. `auto`: only in a terminal or a notebook.",
-        Category.DISPLAY,
+        Heading.DISPLAY,
     )
 
 
@@ -291,9 +307,9 @@ OPTIONS: dict[str, Option] = {option.key: option for option in _OPTION_BY_FIELD.
 
 
 def read_settings(conf_get: ConfGet) -> Settings:
-    """The settings as they are now. A value that cannot be read is a ConfigError naming key, value and expectation.
+    """The settings as they are now. An unreadable value is a ConfigError naming key, value and expectation.
 
-    `conf_get` is asked for every key and former key, so give it a dictionary's `get` and not one call to the JVM each.
+    `conf_get` is called for every key and former key, so pass a dictionary's `get`, not one call to the JVM each.
     """
     return Settings(**{name: read_option(option, conf_get) for name, option in _OPTION_BY_FIELD.items()})  # type: ignore[arg-type]
 
@@ -312,7 +328,7 @@ def read_option(option: Option, conf_get: ConfGet) -> object:
 
 
 def warn_unknown_keys(keys: Iterable[str]) -> None:
-    """Say once of each `spark.sundog.*` key that is not a setting that it does nothing, and what was probably meant."""
+    """Warn once of each `spark.sundog.*` key that is not a setting, with the key that was probably meant."""
     known = {name for option in OPTIONS.values() for name in (option.key, *option.aliases)}
     for key in keys:
         if key.startswith(PREFIX) and key not in known:
@@ -320,7 +336,7 @@ def warn_unknown_keys(keys: Iterable[str]) -> None:
 
 
 def _nearest(key: str) -> list[str]:
-    """Compared without the prefix, which would make any two keys look alike."""
+    """Similar keys. Compared without the prefix, which would make any two keys similar."""
     names = [option.removeprefix(PREFIX) for option in OPTIONS]
     return [PREFIX + name for name in difflib.get_close_matches(key.removeprefix(PREFIX), names, n=1)]
 

@@ -1,8 +1,8 @@
-"""Every error a user can meet from sundog itself.
+"""Errors of sundog itself that a user can meet.
 
-Errors of the *query* (a division by zero, an overflow) are not here: they are Spark's own exceptions, raised with
-Spark's error condition, because Spark is the oracle for errors as well as for rows. What is here is sundog's: a wrong
-setting, a missing package, a broken promise of our own. Each message says what to do next.
+Errors of the *query* (a division by zero, an overflow) are not here: they are Spark's own exceptions, with Spark's
+error condition, because Spark is the oracle for errors as well as for rows. Here are errors about sundog: a wrong
+setting, a missing package, a bug. Each message says what to do next.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 class SundogError(Exception):
-    """Base of the family. Catch this to catch everything that is sundog's own."""
+    """Base class of sundog's errors."""
 
 
 class ConfigError(SundogError, ValueError):
@@ -60,7 +60,7 @@ class ExecutorEnvironmentError(EnvironmentProblem):
 
 
 class InternalError(SundogError, AssertionError):
-    """A promise inside sundog was broken. No query should ever show this: please report it with the query.
+    """A bug: an invariant of sundog was broken. No query should ever raise this: please report it with the query.
 
-    Raised instead of a wrong answer, e.g. when a window's output has not exactly its input's number of rows.
+    Raised instead of a wrong answer, e.g. if a window's output does not have exactly as many rows as its input.
     """

@@ -1,19 +1,22 @@
-"""Every number that sundog counts, declared once: name, level, category, meaning.
+"""The declarations of all metrics: name, level, category, meaning.
 
-A task counts into a `Metrics`; the driver merges those of all tasks into the run's. Names are part of the public
-surface (`Run.metrics`), and `docs/reference/metrics.md` is generated from this table. Counting under a name that is not
-declared is an error, so a typo cannot hide.
+A task counts into a `Metrics`; the driver merges those of all tasks into the run's. Names are public
+(`Run.metrics`), and `docs/reference/metrics.md` is generated from this table. Counting under an undeclared name is an
+error, so that a misspelt name is found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter
+from typing import TypeVar
 
 from sundog.errors import InternalError
+
+T = TypeVar("T")
 
 
 class Level(Enum):
@@ -89,6 +92,9 @@ METRICS: dict[str, Metric] = _declare(
     Metric("join_build_rows", Category.ROWS, "Rows of build sides of joins."),
     Metric("join_probe_rows", Category.ROWS, "Rows that were looked up in build sides."),
     Metric(
+        "join_probes_skipped", Category.ROWS, "Tasks of a join that read no probe rows, as the build side is empty."
+    ),
+    Metric(
         "row_groups_pruned_join_filter",
         Category.ROWS,
         "Row groups that hold no key of a join's build side, by their statistics.",
@@ -103,6 +109,11 @@ METRICS: dict[str, Metric] = _declare(
         "rows_pruned_join_filter",
         Category.ROWS,
         "Rows dropped because their key is not in a join's build side, before their other columns were decoded.",
+    ),
+    Metric(
+        "join_filters_given_up",
+        Category.ROWS,
+        "Key filters that a task stopped testing its rows by, as they dropped too few; one for each task and filter.",
     ),
     Metric(
         "join_rows_spread",
@@ -126,18 +137,25 @@ METRICS: dict[str, Metric] = _declare(
     Metric("window_input_rows", Category.ROWS, "Rows that went into windows, each counted once.", Level.DEV),
     Metric("window_rows", Category.ROWS, "Rows that windows gave out; equals window_input_rows.", Level.DEV),
     # aggregate
-    Metric("groups", Category.ROWS, "Groups in the final phase."),
-    Metric("partial_input_rows", Category.ROWS, "Rows entering the first aggregation phase."),
-    Metric("partial_output_rows", Category.ROWS, "Partial groups leaving the first aggregation phase."),
+    Metric("groups", Category.ROWS, "Groups in the final aggregation."),
+    Metric("partial_input_rows", Category.ROWS, "Rows entering the partial aggregation."),
+    Metric("partial_output_rows", Category.ROWS, "Partial groups leaving the partial aggregation."),
     Metric(
-        "partial_aggregation_skipped", Category.ROWS, "Rows passed on without a first phase, since it did not reduce."
+        "partial_aggregation_skipped",
+        Category.ROWS,
+        "Rows that skipped the partial aggregation, since it did not reduce them.",
+    ),
+    Metric(
+        "partial_aggregations_given_up",
+        Category.ROWS,
+        "Tasks that stopped grouping in a partial aggregation, at least for some rows, since it did not reduce.",
     ),
     Metric("spill_count", Category.ROWS, "Spill files written."),
     Metric("spilled_bytes", Category.BYTES, "Bytes written to spill files."),
     Metric(
         "early_emits",
         Category.ROWS,
-        "Times a first phase emitted its groups early to stay within its memory.",
+        "Times a partial aggregation emitted its groups early to stay within its memory.",
         Level.DEV,
     ),
     Metric("peak_memory_bytes", Category.BYTES, "Largest reservation of any one task.", Level.DEV, merge_with_max=True),
@@ -148,7 +166,7 @@ METRICS: dict[str, Metric] = _declare(
 
 
 class Metrics:
-    """Counters of one task or of one run. Cheap to make, picklable as a dict."""
+    """Counters of one task or of one run. Cheap to make, pickled as a dict."""
 
     __slots__ = ("_values",)
 
@@ -171,6 +189,16 @@ class Metrics:
         finally:
             self.add(name, perf_counter() - start)
 
+    def timed_each(self, name: str, items: Iterable[T]) -> Iterator[T]:
+        """The same items; only the time until each was there counts."""
+        source = iter(items)
+        while True:
+            with self.timed(name):
+                item = next(source, None)
+            if item is None:
+                return
+            yield item
+
     def merge(self, other: Metrics | Mapping[str, float]) -> None:
         for name, value in (other.as_dict() if isinstance(other, Metrics) else other).items():
             self.add(name, value)
@@ -182,7 +210,7 @@ class Metrics:
         return dict(self._values)
 
     def as_numbers(self) -> dict[str, float]:
-        """For people: counts are whole numbers, times are not."""
+        """Values for display: counts as whole numbers, times as fractions."""
         return {
             name: value if METRICS[name].category is Category.TIMING else int(value)
             for name, value in self._values.items()
@@ -190,12 +218,13 @@ class Metrics:
 
 
 class OperatorCounts:
-    """What one operator of a stage did: rows, bytes and batches that left it, and the metrics that it counted.
+    """The counts of one operator of a stage: rows, bytes and batches that left it, and its own metrics.
 
-    `seconds` is the time until its batches were there, that of the operators below it included.
+    `seconds`: time until its batches were there, including that of the operators below it. `inside`: for an input that
+    takes several steps, the counts of those below the first, in their order.
     """
 
-    __slots__ = ("batches", "bytes", "metrics", "rows", "seconds")
+    __slots__ = ("batches", "bytes", "inside", "metrics", "rows", "seconds")
 
     def __init__(self) -> None:
         self.rows = 0
@@ -203,26 +232,50 @@ class OperatorCounts:
         self.batches = 0
         self.seconds = 0.0
         self.metrics = Metrics()
+        self.inside: list[OperatorCounts] = []
+
+    def add(self, rows: int, size: int) -> None:
+        """One more batch."""
+        self.rows += rows
+        self.bytes += size
+        self.batches += 1
+
+    def inner(self, step: int) -> OperatorCounts:
+        """The counts of a step of `inside`, counted from 1; made at the first request."""
+        while len(self.inside) < step:
+            self.inside.append(OperatorCounts())
+        return self.inside[step - 1]
+
+    @property
+    def all_metrics(self) -> Metrics:
+        """The metrics of all its steps together."""
+        total = Metrics(self.metrics.as_dict())
+        for each in self.inside:
+            total.merge(each.metrics)
+        return total
 
     def merge(self, other: OperatorCounts) -> None:
         self.merge_values(other.as_values())
 
     def merge_values(self, values: OperatorValues) -> None:
-        rows, size, batches, seconds, metrics = values
+        rows, size, batches, seconds, metrics, inside = values
         self.rows += int(rows)
         self.bytes += int(size)
         self.batches += int(batches)
         self.seconds += seconds
         self.metrics.merge(metrics)
+        for step, each in enumerate(inside, 1):
+            self.inner(step).merge_values(each)
 
     def as_values(self) -> OperatorValues:
-        """Plain values, for the way from an executor to the driver."""
-        return self.rows, self.bytes, self.batches, self.seconds, self.metrics.as_dict()
+        """Plain values, to be sent from an executor to the driver."""
+        inside = tuple(each.as_values() for each in self.inside)
+        return self.rows, self.bytes, self.batches, self.seconds, self.metrics.as_dict(), inside
 
 
-OperatorValues = tuple[float, float, float, float, dict[str, float]]
+OperatorValues = tuple[float, float, float, float, dict[str, float], "tuple[OperatorValues, ...]"]
 
 
 def chain_counts(operators: int) -> list[OperatorCounts]:
-    """Counters of a stage with so many operators: of its input, of each of them, of its output."""
+    """Counters for a stage with `operators` operators: of its input, of each operator, of its output."""
     return [OperatorCounts() for _ in range(operators + 2)]

@@ -1,4 +1,4 @@
-"""What planning a DataFrame gives: the parts of its plan that sundog takes, ready to run."""
+"""The result of planning a DataFrame: the parts of its plan that sundog takes, ready to run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sundog.config import Settings
 from sundog.front.jvm.plan import CatalystPlan
 from sundog.front.match import Match
 from sundog.front.query_shape import query_shape
-from sundog.plan.logical import Aggregate, Foreign, Join, LogicalPlan, Scan, Sort, TopK, Window
+from sundog.front.splice import frame_at
+from sundog.plan.logical import Aggregate, Foreign, Join, LogicalPlan, Scan, Sort, TopK, Window, title_of
 from sundog.plan.subqueries import plans_read
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.tree import walk
@@ -21,8 +22,8 @@ from sundog.tree import walk
 class Planned:
     """A DataFrame's plan with the parts that sundog takes.
 
-    `foreign`: the subtrees of Spark's plans that are inputs, by handle. `parts`: where in the query's own plan each
-    part is, and its logical plan. `subqueries`: plans whose values the parts read, by number.
+    `foreign`: the subtrees of Spark's plan that are inputs, by handle. `parts`: for each part its place in the query's
+    own plan, and its logical plan. `subqueries`: plans whose values the parts read, by number.
     """
 
     frame: DataFrame
@@ -43,30 +44,33 @@ class Planned:
 
     @property
     def spark_inputs(self) -> dict[int, tuple[CatalystPlan, tuple[int, ...]]]:
-        """Those of `foreign` that a part reads: others were looked at, and left with what is above them."""
+        """Those of `foreign` that a part reads; others belong to shapes that were left to Spark."""
         read = {node.handle for node in self._nodes if isinstance(node, Foreign)}
         return {handle: place for handle, place in self.foreign.items() if handle in read}
 
+    def spark_frames(self) -> dict[int, DataFrame]:
+        """The DataFrames of foreign rows, by handle."""
+        return {handle: frame_at(self.session, *place) for handle, place in self.spark_inputs.items()}
+
     @property
     def leaves_nothing(self) -> bool:
-        """Whether Spark computes no part of the query: sundog's part is the whole plan, down to the files."""
+        """Whether Spark computes no part of the query: sundog's part is the whole plan, with the files."""
         trees = plans_read(self.parts[0][1], self.subqueries) if self.is_whole else []
         return self.is_whole and not any(isinstance(node, Foreign) for tree in trees for node in walk(tree))
 
     @property
     def operators(self) -> int:
-        """How many joins, aggregates, windows and sorts there are, also in subqueries."""
+        """The number of joins, aggregates, windows and sorts, also in subqueries."""
         return sum(isinstance(node, Join | Aggregate | Window | TopK | Sort) for node in self._nodes)
 
     @property
     def title(self) -> str:
-        """The shapes and joins of this query, from the top: `topk, aggregate, join`."""
-        names = {Join: "join", Aggregate: "aggregate", Window: "window", TopK: "topk", Sort: "sort"}
-        return ", ".join(dict.fromkeys(names[type(node)] for node in self._nodes if type(node) in names)) or "scan"
+        """The shapes and joins of this query, from the top."""
+        return title_of(tree for _, part in self.parts for tree in plans_read(part, self.subqueries))
 
     @property
     def shape(self) -> str:
-        """What this query has in common with those of the same text but for its constants."""
+        """The text that this query shares with queries that differ in constants only."""
         return query_shape(self.catalyst.root, {node.table.label for node in self._nodes if isinstance(node, Scan)})
 
     @property

@@ -1,24 +1,28 @@
-"""What the last action on a thread did: the answer to "was it accelerated, why not, and what did it skip?"."""
+"""`Run`: the record of the last action on a thread. Was it accelerated, why not, and what did it skip?"""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
+from time import perf_counter
+
+from py4j.protocol import Py4JError
 
 from sundog.errors import SundogError
 from sundog.plan.explain import render_plan
 from sundog.plan.records import StageRecord
 from sundog.plan.stages import StageGraph
 from sundog.report.html import Section, run_fragment, write_report
-from sundog.support import Declined, Reason
+from sundog.support import Code, Declined, Reason
 
 
 @dataclass
 class Run:
-    """One action. Renewed by every action on the thread, also by one that raises."""
+    """One action. Replaced by every action on the thread, also by one that raises."""
 
     action: str = ""
     accelerated: bool = False
@@ -29,7 +33,7 @@ class Run:
     planning_seconds: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     graphs: list[StageGraph] = field(default_factory=list)  # what ran, one for each part of the query
-    stages: list[list[StageRecord]] = field(default_factory=list)  # what the stages of each graph did
+    stages: list[list[StageRecord]] = field(default_factory=list)  # the records of the stages of each graph
     internal_error: str | None = None  # the stack of a bug of sundog's own, for which Spark ran the query
 
     @property
@@ -39,7 +43,7 @@ class Run:
 
     @property
     def parts(self) -> list[tuple[StageGraph, list[StageRecord]]]:
-        """Each graph with what its stages did; nothing of one that failed before its stages were recorded."""
+        """Each graph with the records of its stages; none of a graph that failed before its stages were recorded."""
         recorded = [*self.stages, *([] for _ in self.graphs[len(self.stages) :])]
         return list(zip(self.graphs, recorded, strict=True))
 
@@ -52,11 +56,11 @@ class Run:
         return str(self.reasons[0]) if self.reasons else None
 
     def to_html(self, path: str | PathLike[str]) -> None:
-        """Write this run as one HTML file that needs nothing else: what was done, what was skipped, and why not."""
+        """Write this run as one self-contained HTML file: what was done, what was skipped, and why not."""
         write_report(path, [Section(self)], title="sundog run")
 
     def _repr_html_(self) -> str:
-        """How a notebook shows a run."""
+        """The HTML that a notebook shows for a run."""
         return run_fragment(self)
 
     def decline(self, *reasons: Reason) -> None:
@@ -64,13 +68,27 @@ class Run:
 
     @contextmanager
     def notes_declined(self) -> Iterator[None]:
-        """Catch what is declined inside the block, and keep its reasons."""
+        """Catch `Declined` inside the block, and keep its reasons."""
         try:
             yield
         except Declined as declined:
             self.decline(*declined.reasons)
 
+    @contextmanager
+    def planning(self) -> Iterator[None]:
+        """Time the planning inside the block. Catch `Declined`, and a plan that cannot be read, as reasons."""
+        started = perf_counter()
+        try:
+            with self.notes_declined():
+                yield
+        except Py4JError as error:  # another Spark has other methods; if the query is at fault, Spark will say so
+            log.info("sundog cannot read the plan", exc_info=error)
+            self.decline(Reason(Code.PLAN_VERSION, f"reading the plan failed: {str(error).splitlines()[0][:200]}"))
+        finally:
+            self.planning_seconds += perf_counter() - started
 
+
+log = logging.getLogger("sundog")
 _last = threading.local()
 
 
@@ -89,7 +107,7 @@ def current_action() -> str:
 
 
 def start_run(action: str) -> Run:
-    """Begin a new record; from here on it is what `last_run` gives."""
+    """Begin a new record, which `last_run` returns from now on."""
     run = Run(action)
     _last.run = run
     return run

@@ -1,9 +1,9 @@
 """Why sundog does not take a query, or a part of it.
 
-A reason is a code from the table below, a sentence about this query, and the Spark node that it is about. Whatever
-cannot take a part of a query, a matcher or the planner, raises `Declined` with its reasons. Where that is caught
-(`front/match.py`, `query.py`, `actions/lifecycle.py`), the part is Spark's and the reasons are kept on the run. All of
-them are gathered, not only the first, so that a user sees at once everything that stands in the way.
+A reason is a code from the table below, a sentence about this query, and the Spark node that it is about. A matcher,
+the planner or a runtime that cannot take a part of a query raises `Declined` with its reasons. Whoever catches it
+(`front/match.py`, `query.py`, `run.py`, `actions/lifecycle.py`) leaves the part to Spark and keeps the reasons on the
+run. The matcher goes on after the first reason, so that a user sees every subtree that stands in the way.
 `docs/reference/fallback-reasons.md` is generated from the table.
 """
 
@@ -17,7 +17,9 @@ class Code(Enum):
     """Each value is the sentence for the documentation."""
 
     DISABLED = "Acceleration is switched off by a spark.sundog.* setting."
-    NOT_A_SHAPE = "The query holds none of the three shapes: top-k, window, aggregate."
+    NOT_A_SHAPE = (
+        "The query holds no top-k, window or aggregate, and is no ORDER BY of a table whose rows come to the driver."
+    )
     STREAMING = "Streaming DataFrames stay on Spark."
     CONNECT = (
         "Spark Connect: the request holds something that its server runs by itself, such as observed metrics or "
@@ -58,7 +60,10 @@ class Code(Enum):
         "A write that Spark checks and runs itself: it reads its own target, or is of a form that sundog does not know."
     )
     CANCELLED = "The user cancelled the action, which ended with Spark's error and was not started again."
-    TOO_LARGE = "More bytes of strings come together than one Arrow array can hold (2 GiB)."
+    TOO_LARGE = (
+        "More comes together than fits: the share of the driver's memory for the rows of one stage, or the 2 GiB of "
+        "strings of one Arrow array."
+    )
     SHADOW = "Shadow mode: Spark answered the query, and sundog ran it too, to compare."
     PLACEMENT = "The plan needs executors or the driver, and settings forbid it."
 
@@ -86,3 +91,11 @@ class Declined(Exception):
     @classmethod
     def because(cls, code: Code, sentence: str, node: str = "") -> Declined:
         return cls(Reason(code, sentence, node))
+
+
+class TooManyBytes(Declined):
+    """The rows of a stage take more bytes than they may: the planner plans without them, or the part stays on Spark."""
+
+    @classmethod
+    def than(cls, max_bytes: int) -> TooManyBytes:
+        return cls(Reason(Code.TOO_LARGE, f"the rows of one step take more than {max_bytes:,} bytes"))

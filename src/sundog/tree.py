@@ -4,8 +4,8 @@ A child is any field that is a node of the same family, or a tuple that (possibl
 nodes. So a node class declares its fields and gets traversal for free, and a rewrite cannot forget a child.
 
 Trees may be deep: `a + b + c + …` nests once for each term, and Python's stack ends at a thousand calls. So nothing
-here recurses into children: walks and rewrites keep their own stack, and so do equality, hash and pickling, which
-dataclasses and pickle would do by recursion.
+here recurses into children. Walks and rewrites keep their own stack, and so do equality, hash and pickling, which
+dataclasses and pickle would do recursively.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TreeNode:
     family: type[TreeNode]
 
     def __init_subclass__(cls) -> None:
-        """`dataclass` writes its own equality and hash, but not over those that a class already has."""
+        """Set equality and hash. `dataclass` writes its own, but not over those that a class already has."""
         cls.__eq__ = TreeNode.__eq__  # type: ignore[method-assign]
         cls.__hash__ = TreeNode.__hash__  # type: ignore[method-assign]
 
@@ -32,7 +32,7 @@ class TreeNode:
         return _children(self)
 
     def __eq__(self, other: object) -> bool:
-        """Same classes and same values all the way down. Unlike as numbers, 0.0 is not -0.0, and NaN is NaN."""
+        """Same classes and same values all the way down. Unlike for numbers, 0.0 is not -0.0, and NaN is NaN."""
         if self.__class__ is not other.__class__:
             return NotImplemented
         waiting: list[tuple[Any, Any]] = [(self, other)]
@@ -60,7 +60,7 @@ class TreeNode:
         return known
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As a list of nodes, children first, each with the places of its children in the list."""
+        """As a list of nodes, children first, each with the positions of its children in the list."""
         places: dict[int, int] = {}
         program: list[tuple[type[TreeNode], tuple[Any, ...]]] = []
         for node in children_first(self):
@@ -71,13 +71,13 @@ class TreeNode:
 
 
 N = TypeVar("N", bound=TreeNode)
-# Computed once, in a node's own dictionary, which neither fields nor pickles show.
+# Computed once, in a node's `__dict__`; not part of its fields or pickles.
 _HASH, _HEIGHT, _CHILDREN = "_hash", "_height", "_children"
 _FIELD_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ChildReference:
     """Stands for a child in a pickled node."""
 
     index: int
@@ -94,14 +94,14 @@ def _rebuilt(program: list[tuple[type[TreeNode], tuple[Any, ...]]]) -> TreeNode:
 
 def _with_places(value: Any, family: type[TreeNode], places: dict[int, int]) -> Any:
     if isinstance(value, family):
-        return _Place(places[id(value)])
+        return _ChildReference(places[id(value)])
     if type(value) is tuple:
         return tuple(_with_places(item, family, places) for item in value)
     return value
 
 
 def _with_nodes(value: Any, nodes: list[TreeNode]) -> Any:
-    if isinstance(value, _Place):
+    if isinstance(value, _ChildReference):
         return nodes[value.index]
     if type(value) is tuple:
         return tuple(_with_nodes(item, nodes) for item in value)
@@ -128,7 +128,7 @@ def _known_to_differ(one: TreeNode, two: TreeNode) -> bool:
 
 
 def _hashable(value: Any) -> Any:
-    """Equal for equal values; nodes below have their hashes already."""
+    """A value with a hash, equal for equal values; nodes below have their hashes already."""
     if isinstance(value, TreeNode):
         return hash(value)
     if type(value) is tuple:
@@ -145,7 +145,7 @@ def _nodes_in(value: Any, family: type[TreeNode]) -> Iterator[Any]:
 
 
 def _children(node: TreeNode) -> tuple[Any, ...]:
-    """Planning walks each tree dozens of times; finding the children anew each time was a third of its Python."""
+    """The children. Cached: planning walks each tree dozens of times, and finding them took a third of its Python."""
     known: tuple[Any, ...] | None = node.__dict__.get(_CHILDREN)
     if known is None:
         known = tuple(child for name in _names(node) for child in _nodes_in(getattr(node, name), node.family))
@@ -163,7 +163,8 @@ def walk(node: N) -> Iterator[N]:
 
 
 def children_first(root: N, is_done: Callable[[N], bool] = lambda node: False) -> Iterator[N]:
-    """Each node once, the root last, also where several share it; without what is done, and what only that leads to."""
+    """Each node once, the root last, even if several nodes share it; without done nodes, and what only these lead
+    to."""
     seen: set[int] = set()
     waiting: list[tuple[N, bool]] = [(root, False)]
     while waiting:
@@ -185,7 +186,7 @@ def height(node: TreeNode) -> int:
 
 
 def transform_up(node: N, rule: Callable[[N], N]) -> N:
-    """Rewrite the leaves first. `rule` returns its argument itself where it changes nothing."""
+    """Rewrite the leaves first. `rule` returns its argument itself if it changes nothing."""
     done: dict[int, N] = {}
     for current in children_first(node):
         done[id(current)] = rule(map_children(current, lambda child: done[id(child)]))
@@ -193,9 +194,9 @@ def transform_up(node: N, rule: Callable[[N], N]) -> N:
 
 
 def transform_down(node: N, rule: Callable[[N], N]) -> N:
-    """Rewrite the node, then the children of what came out."""
+    """Rewrite the node, then the children of the result."""
     done: dict[int, N] = {}
-    kept: list[N] = []  # so that no id is given away twice
+    kept: list[N] = []  # keeps nodes alive, so that no `id` is used again
     waiting: list[tuple[N, N | None]] = [(node, None)]
     while waiting:
         current, changed = waiting.pop()

@@ -1,4 +1,4 @@
-"""Spark's types as Arrow types: the one mapping that the whole of sundog uses inside a plan.
+"""Spark's types as Arrow types: the one mapping that all of sundog uses inside a plan.
 
 | Spark | Arrow inside sundog | note |
 |---|---|---|
@@ -11,7 +11,7 @@
 | interval day to second | duration[us] | any day-time fields |
 | void | null | |
 
-Nothing is lost in either direction, so the border only has to change the time zone on the type of instants.
+Nothing is lost in either direction: only the time zone of instants changes where rows enter or leave.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Writes down how much of each TPC query sundog takes, so that progress is seen in a change and a loss fails a test.
+"""Record how much of each TPC query sundog takes. A change that takes more shows in the record; one that takes less
+fails a test.
 
 .venv/bin/python -m tests.benchmarks.record_taken
 """

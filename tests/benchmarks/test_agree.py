@@ -1,4 +1,4 @@
-"""Two answers are the same exactly when SQL says so."""
+"""Tests of comparing two answers to one query: they are equal exactly if SQL says so."""
 
 from __future__ import annotations
 

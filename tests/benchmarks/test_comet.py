@@ -1,4 +1,4 @@
-"""Comet's engine starts in the Spark that its jar is for, and says what it lacks elsewhere."""
+"""Comet's engine starts in the Spark version that its jar is for, and reports what is missing in others."""
 
 from __future__ import annotations
 

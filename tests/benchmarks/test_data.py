@@ -19,6 +19,7 @@ from sundog.benchmarks.data.hits import QUERIED_REFERER_HASH, QUERIED_URL_HASH, 
 from sundog.benchmarks.data.layout import Layout, TableGenerator
 from sundog.benchmarks.data.lineitem import lineitem, lineitem_single
 from sundog.benchmarks.data.write import clear, is_ready, make_local, make_with_spark
+from sundog.versions import spark_version
 
 HITS_ROWS = 300_000
 
@@ -263,5 +264,9 @@ def test_spark_makes_the_same_rows_in_the_same_row_groups(micros: Any, tmp_path:
             ]
             for place in (folder, local)
         ]
-        assert groups[0] == groups[1]
+        if spark_version().limits_rows_of_row_groups:
+            assert groups[0] == groups[1]
+        else:  # one in each file, since they are small
+            assert len(groups[0]) == len(list(folder.glob("*.parquet")))
+            assert sum(groups[0]) == sum(groups[1])
     assert Note.read(tmp_path / "spark") == Note(name, 2400, 2)

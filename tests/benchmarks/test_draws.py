@@ -1,4 +1,4 @@
-"""Values are functions of the row: the same however the rows are cut into chunks."""
+"""Generated values depend on the row number only, not on how rows are cut into chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Results survive a file, the report shows them, and a comparison calls only real changes changes."""
+"""Results are written and read back unchanged, the report shows them, and a comparison reports only significant
+changes."""
 
 from __future__ import annotations
 
@@ -123,10 +124,12 @@ def test_the_report_says_how_much_was_taken_and_the_first_reason_against_more() 
 def test_the_report_has_a_line_for_each_engine_and_suite() -> None:
     text = markdown(results(MEASUREMENTS))
     assert (
-        "| suite | engine | queries | touched | whole | faster | slower | geomean | worst | not answered | differing |"
-        in text
+        "| suite | engine | queries | touched | whole | faster | slower | geomean | worst "
+        "| first faster | first slower | first geomean | first worst | not answered | differing |" in text
     )
-    assert "| topk | sundog | 1 | 1 | 0 | 1 | 0 | 53.66 | 53.66 (topk/q1) |  |  |" in text
+    assert (
+        "| topk | sundog | 1 | 1 | 0 | 1 | 0 | 53.66 | 53.66 (topk/q1) | 1 | 0 | 6.00 | 6.00 (topk/q1) |  |  |" in text
+    )
 
 
 def test_results_of_before_have_no_word_on_how_much_was_taken() -> None:

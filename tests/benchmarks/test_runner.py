@@ -1,4 +1,4 @@
-"""Engines live in processes of their own: the real one, and made-up ones that hang, crash or are missing."""
+"""Engines in processes of their own: a real one, and fake ones that hang, crash or are missing."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_crash_costs_one_case(bench: Bench, fake: Callable[[str], str]) -> Non
 
 
 def test_in_turns_a_case_goes_round_before_the_next(bench: Bench, fake: Callable[[str], str], tmp_path: Path) -> None:
-    """Engines wait for each other: nobody measures while another one does. One of them crashes on the way."""
+    """Engines wait for each other: only one measures at a time. One of them crashes during its run."""
     log = tmp_path / "log"
     python = fake(
         f"""

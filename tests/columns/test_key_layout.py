@@ -1,5 +1,5 @@
-"""Hashes column by column are those of the words row by row, and words scattered at once are words scattered
-afterwards."""
+"""Key words: hashing by column gives the hashes of the rows' words, and scattering keys while they are laid out gives
+the same as scattering the words afterwards."""
 
 from __future__ import annotations
 

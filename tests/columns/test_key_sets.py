@@ -1,4 +1,4 @@
-"""Sets of join keys: whoever is in them passes, bounds that hold a key are reached, few others pass."""
+"""Sets of join keys: every member passes, bounds that contain a key are kept, and few other values pass."""
 
 from __future__ import annotations
 
@@ -125,3 +125,13 @@ def test_a_large_bitmap_knows_to_the_byte_whether_bounds_hold_a_key(keys: list[i
     assert found.bits is not None
     assert reaches(found, low, high) or not any(low <= key <= high for key in keys)
     assert not reaches(found, low, high) or any(low - 8 < key < high + 8 for key in keys)
+
+
+def test_strings_that_are_no_utf_8_are_keys_as_well() -> None:
+    stored = [b"a", b"\xff\xfe", b"a\xc3", None]
+    keys = pa.array(stored, pa.binary()).cast(pa.string(), safe=False)
+    for strings in (1, DRIVER.key_strings):
+        found = key_set(keys, replace(DRIVER, key_strings=strings))
+        assert (found.low, found.high) == (b"a", b"\xff\xfe")
+        probed = pa.array([b"\xff\xfe", b"\xff\xff", None], pa.binary()).cast(pa.string(), safe=False)
+        assert rows_passing(KeyFilter("key", found), probed).tolist()[0] is True

@@ -1,4 +1,4 @@
-"""A predicate says the same of strings in any form: plain, numbers of dictionary entries, or views of their pages."""
+"""A predicate gives the same result for strings in any form: plain, dictionary indices, or views of their pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both dynamic filters keep their contract: no slot and no row that a brute-force look finds worth keeping is dropped."""
+"""Both dynamic filters keep their contract: no slot and no row that brute force finds worth keeping is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A needle is found in a column exactly where Python finds it in the value, whatever lies around the row."""
+"""Substring search over a column finds a needle exactly where Python finds it in the value, whatever bytes adjoin the
+row."""
 
 from __future__ import annotations
 

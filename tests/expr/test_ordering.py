@@ -1,4 +1,4 @@
-"""Order of rows: every type, direction and null place against a comparator that is written down naively."""
+"""Order of rows: every type, direction and NULLS FIRST or LAST, against a simple comparator."""
 
 from __future__ import annotations
 

@@ -41,7 +41,10 @@ TEN = Literal(10, pa.int64())
         (Literal(60_000_000, DAY_TIME_INTERVAL), "INTERVAL 60000000 us"),
         (Literal(b"\x01\xff", pa.binary()), "X'01FF'"),
         (Literal(None, pa.int64()), "NULL"),
-        (And(Not(IsNull(NAME)), Or(IsNull(PRICE), Literal(True, pa.bool_()))), "((name#4 IS NOT NULL) AND ((price#3 IS NULL) OR true))"),
+        (
+            And(Not(IsNull(NAME)), Or(IsNull(PRICE), Literal(True, pa.bool_()))),
+            "((name#4 IS NOT NULL) AND ((price#3 IS NULL) OR true))",
+        ),
         (In(PRICE, tuple(range(7))), "(price#3 IN (0, 1, 2, 3, 4, … 2 more))"),
         (Like(NAME, "a%", "#"), "(name#4 LIKE 'a%' ESCAPE '#')"),
         (Arith(ArithOp.ADD, PRICE, TEN, pa.int64(), EvalMode.TRY), "try_add(price#3, 10)"),

@@ -1,4 +1,4 @@
-"""round() and casts of doubles to decimals: HALF_UP on the digits that Java prints, which are the shortest ones here."""
+"""round() and casts of doubles to decimals: HALF_UP on the digits that Java prints, the shortest ones here."""
 
 from __future__ import annotations
 

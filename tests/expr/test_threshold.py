@@ -1,4 +1,4 @@
-"""The threshold: only tightens, lets through what can win and nothing that cannot."""
+"""The threshold of a top-k only tightens, and passes exactly the rows that can still be among the k best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which a WHERE is tested, and what is shared between expressions."""
+"""The order in which the conjuncts of a WHERE are evaluated, and subexpressions that are computed once."""
 
 from __future__ import annotations
 

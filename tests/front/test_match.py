@@ -41,7 +41,7 @@ def relation_of(leaf: Node, condition: Node | None) -> ParquetFolder:
     return ParquetFolder((DataFile("/data/events/part-0.parquet", 1, 1),), found, label="events")
 
 
-def foreign_of(node: Node) -> Foreign:
+def foreign_of(node: Node, collected: bool) -> Foreign:
     raise Declined()  # and no reason beside those of the plan
 
 

@@ -17,8 +17,7 @@ from tests.plans.record_joins import RUNTIME_FILTERS
 from tests.plans.text import tree_text
 from tests.plans.versions import FOLDERS, NEWEST, parse_recorded
 
-RECORDED = [folder for folder in FOLDERS if folder.name != "4.2"]  # whose plans of these are not recorded yet
-EACH_RECORDED = pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: folder.name)
+EACH_FOLDER = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 
 
 def conditions(name: str, folder: Path = NEWEST) -> list[Node]:
@@ -34,13 +33,13 @@ def only(name: str, kind: str, folder: Path = NEWEST) -> Node:
     return found
 
 
-@EACH_RECORDED
+@EACH_FOLDER
 def test_the_recorded_plans_have_hints(folder: Path) -> None:
     assert only("join_dynamic_pruning", "DynamicPruningSubquery", folder)
     assert only("join_bloom_filter", "BloomFilterMightContain", folder)
 
 
-@EACH_RECORDED
+@EACH_FOLDER
 @pytest.mark.parametrize("name", ["join_dynamic_pruning", "join_pruning_only", "join_bloom_filter"])
 def test_a_join_with_hints_is_taken_without_them(name: str, folder: Path) -> None:
     (found,) = match((folder / f"{name}.json").read_text(), folder=folder).found
@@ -85,7 +84,7 @@ def test_a_bloom_filter_of_another_form_is_kept() -> None:
         assert without_runtime_filters(other) is other
 
 
-@EACH_RECORDED
+@EACH_FOLDER
 def test_a_partition_filter_with_a_subquery_is_not_for_listing_files(folder: Path) -> None:
     parts = [part for condition in conditions("partition_subquery", folder) for part in conjunct_nodes(condition)]
     assert [part.name for part in parts if reads_subquery(part)] == ["EqualTo"]

@@ -1,4 +1,5 @@
-"""Golden Catalyst plans with scalar subqueries, of several Sparks, without a JVM. See `test_match.py` for the golden texts.
+"""Golden Catalyst plans with scalar subqueries, of several Sparks, without a JVM. See `test_match.py` for the golden
+texts.
 
 A subquery's plan is inside the JSON of the expression that reads its value, so what `read_query.py` asks the JVM for is
 there too.
@@ -14,18 +15,16 @@ import pytest
 
 from sundog.config import Settings
 from sundog.front.catalyst_json import Node
-from sundog.front.expressions.reading import Scope, Subquery
-from sundog.front.match import Matches, convert_subquery, match_plan, struct_values
+from sundog.front.expressions.reading import Scope, Subquery, struct_values
+from sundog.front.match import Matches, convert_subquery, match_plan
 from sundog.plan.logical import LogicalPlan
 from sundog.plan.rules.order import optimize
 from tests.front.test_match import foreign_of, relation_of
 from tests.plans.record_subqueries import QUERIES
 from tests.plans.recorded import complete_recorded
 from tests.plans.text import tree_text
-from tests.plans.versions import FOLDERS as ALL_FOLDERS
-from tests.plans.versions import NEWEST, known_to, parse_recorded
+from tests.plans.versions import FOLDERS, NEWEST, known_to, parse_recorded
 
-FOLDERS = [folder for folder in ALL_FOLDERS if folder.name != "4.2"]  # whose plans of these are not recorded yet
 CASES = [
     pytest.param(folder, name, id=f"{folder.name}-{name}") for folder in FOLDERS for name in known_to(folder, QUERIES)
 ]

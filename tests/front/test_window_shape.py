@@ -139,7 +139,8 @@ def test_a_window_of_a_future_version_declines_or_is_the_same(name: str) -> None
         for number, tree in enumerate(node["windowExpressions"]):
             for place, part in enumerate(tree):
                 if part["class"].endswith((".MakeDecimal", ".AttributeReference", ".SortOrder")):
-                    continue  # read by front.expressions, which has a test like this of its own, or from the window's own keys
+                    # read by front.expressions, which has a test like this of its own, or from the window's own keys
+                    continue
                 variants = [{**part, "class": "org.apache.spark.sql.Future"}]
                 variants += [{**part, "num-children": 0}] if part["num-children"] else []
                 unreadable = len(variants)

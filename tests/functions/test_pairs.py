@@ -23,6 +23,7 @@ from sundog.functions.table import FUNCTIONS
 from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
 from sundog.plan.costs import DRIVER
+from sundog.versions import spark_version
 from tests.operators.aggregate.reference import python_values
 from tests.operators.aggregate.runner import HUGE, Setup, run_phases
 from tests.operators.window.driving import cut_up, drive
@@ -184,12 +185,16 @@ def spark_texts() -> tuple[list[str], list[str]]:
     def columns(name: str) -> list[tuple[str, ...]]:
         return [names for names in PAIRS[name].arguments if "v" not in names]  # no interval comes out of a file
 
+    # Before 4.3 `corr` raises where nothing varies, and stays on Spark (tests/versions/test_smoke.py).
+    left_out = {"corr"} if spark_version().corr_may_raise else set()
     # With aggregates of strings Spark sorts rows by key first, in no order of equals
     # (tests/spark/test_order_of_rows.py).
-    settled = [name for name in GROUPED if FUNCTIONS[name].order is not Order.DECIDES]
+    settled = [name for name in GROUPED if FUNCTIONS[name].order is not Order.DECIDES and name not in left_out]
     grouped = [PAIRS[name].sql.format(*names) for name in settled for names in columns(name)]
     windows = []
     for name in FRAMED:
+        if name in left_out:
+            continue
         pair, function = PAIRS[name], FUNCTIONS[name]
         for names in columns(name):
             call = pair.sql.format(*names)

@@ -88,19 +88,29 @@ def test_a_frame_without_rows_has_the_declared_types_and_rules(name: str) -> Non
         found = made.evaluate(elements, nothing, nothing)
         assert found.type == result
         assert found.to_pylist() == [0 if function.nulls is Nulls.SKIPPED_ZERO else None]
-        assert made.essence(elements).count <= 2
+        assert made.summary(elements).count <= 2
 
 
 def names_asked_for(source: str) -> list[int]:
     """Lines that look at the name of a call's function instead of at its declaration."""
 
     def is_name(node: ast.AST) -> bool:
-        return isinstance(node, ast.Attribute) and node.attr == "function"
+        match node:
+            case ast.Attribute(attr="function"):
+                return True
+            case ast.Attribute(attr="name", value=ast.Name(id=owner) | ast.Attribute(attr=owner)):
+                return owner.endswith("function")
+        return False
+
+    def is_known(node: ast.AST) -> bool:
+        return any(isinstance(each, ast.Constant) and each.value in FUNCTIONS for each in ast.walk(node))
 
     def asks(node: ast.AST) -> bool:
         match node:
             case ast.Compare(left=left, comparators=others):
-                return is_name(left) or any(map(is_name, others))
+                sides = [left, *others]
+                has_name = any(isinstance(each, ast.Attribute) and each.attr == "name" for each in sides)
+                return any(map(is_name, sides)) or (has_name and any(map(is_known, sides)))
             case ast.Match(subject=subject):
                 return is_name(subject)
             case ast.Call(func=ast.Attribute(value=value)):
@@ -117,6 +127,19 @@ def test_nothing_looks_at_the_name_of_a_call() -> None:
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
+def test_only_two_places_name_a_class_of_catalyst() -> None:
+    """As `declaration.py` says. `benchmarks` and `demo` have texts of their own."""
+    classes = {function.catalyst for function in FUNCTIONS.values()} - {""}
+    found: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith(("functions/", "benchmarks/", "demo/")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and node.value in classes:
+                    found.setdefault(name, set()).add(str(node.value))
+    assert found == {"front/jvm/expression_details.py": {"Average"}, "versions/spark_4_0.py": {"Sum"}}
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -125,7 +148,44 @@ def test_nothing_looks_at_the_name_of_a_call() -> None:
         "call.function in ('lag', 'lead')",
         "self.call.function.endswith('avg')",
         "match call.function:\n    case 'sum': pass",
+        "function.name == 'corr' and may_raise",
+        "'corr' == self.function.name",
+        "declared.name == 'corr'",
+        "declared.name in ('lag', 'lead')",
+        "function.name.startswith('regr_')",
     ],
 )
 def test_a_name_that_is_looked_at_is_seen(source: str) -> None:
     assert names_asked_for(source) == [1]
+
+
+def test_a_node_that_is_no_function_may_be_asked_for_its_name() -> None:
+    assert names_asked_for("node.name == 'Literal' or column.name == wanted") == []
+
+
+NULL = pa.null()
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "grouped", "over_window"),
+    [
+        ("count", [], pa.int64(), pa.int64()),
+        ("count", [NULL], pa.int64(), pa.int64()),
+        ("row_number", [], pa.int32(), pa.int32()),
+        ("first", [NULL], None, NULL),
+        ("max_by", [pa.string(), NULL], None, pa.string()),
+        ("corr", [pa.float64(), pa.float64()], pa.float64(), pa.float64()),
+        ("corr", [pa.float64(), NULL], None, pa.float64()),
+        ("sum", [pa.string()], None, None),
+    ],
+)
+def test_the_type_of_a_result_is_declared(
+    name: str, types: list[pa.DataType], grouped: pa.DataType | None, over_window: pa.DataType | None
+) -> None:
+    function = FUNCTIONS[name]
+    assert function.result_of(types, over_window=False) == grouped
+    assert function.result_of(types, over_window=True) == over_window
+
+
+def test_functions_whose_division_spark_does_not_always_guard() -> None:
+    assert [name for name, function in FUNCTIONS.items() if function.divides_unguarded] == ["corr"]

@@ -1,4 +1,4 @@
-"""Settings of Spark that change a meaning or the way to it, and settings of sundog that change only the way."""
+"""Settings of Spark that change results or strategies, and settings of sundog that change only strategies."""
 
 from __future__ import annotations
 

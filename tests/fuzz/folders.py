@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sundog.versions import spark_version
 from tests.fuzz.schemas import Column, Data
 
 CODECS = ("NONE", "SNAPPY", "SNAPPY", "GZIP", "ZSTD", "LZ4")  # Spark comes without BROTLI
@@ -319,4 +320,20 @@ def read(spark: Any, data: Data, layout: Layout, folder: Path, table: str) -> An
     """The DataFrame over the folder, or over the table of this name if the layout is one of the catalog."""
     if layout.defaults is not None:
         return spark.table(table)
-    return (spark.read.schema(data.ddl) if layout.with_schema else spark.read).parquet(str(folder))
+    with active(spark):
+        return (spark.read.schema(data.ddl) if layout.with_schema else spark.read).parquet(str(folder))
+
+
+@contextmanager
+def active(spark: Any) -> Iterator[None]:
+    """The session is the thread's active one: in 3.5 a V2 table belongs to that, whichever session reads it."""
+    sessions = spark_version().session_class(spark)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

@@ -180,8 +180,9 @@ def source_sql(source: Source) -> str:
 
 
 SHAPES = {
-    "topk": 24, "aggregate": 24, "window": 24, "distinct": 4, "topk/aggregate": 6, "topk/window": 5, "aggregate/window": 3,
-    "window/aggregate": 3, "aggregate/topk": 2, "aggregate/aggregate": 2, "join": 4, "union": 3, "subquery": 2, "plain": 1,
+    "topk": 24, "aggregate": 24, "window": 24, "distinct": 4, "topk/aggregate": 6, "topk/window": 5,
+    "aggregate/window": 3, "window/aggregate": 3, "aggregate/topk": 2, "aggregate/aggregate": 2, "join": 4,
+    "union": 3, "subquery": 2, "plain": 1,
 }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""`make fuzz`: cases for as long as told, against plain Spark; each difference with its seed, query and smallest data.
+"""`make fuzz`: random cases against plain Spark for the given time; each difference with its seed, query and smallest
+data.
 
     python -m tests.fuzz.run --seconds 600 --seed 1
     python -m tests.fuzz.run --case 17:4            one case again, with both answers
@@ -20,12 +21,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from tests.conftest import give_names_of_newer_versions
 from tests.fuzz.case import Case, draw_case
 from tests.fuzz.pair import Outcome, Pair
 from tests.fuzz.shrink import shrink
 
 CASES_PER_SEED = 16
-TOGETHER = 5  # every so many seeds, the cases of one run in several threads at once
+TOGETHER = 5  # one seed in five runs its cases in several threads at once
 SHOWN_ROWS = 12
 
 
@@ -204,6 +206,7 @@ def main() -> int:
 def start_session() -> Any:
     from sundog.environment.java import session
 
+    give_names_of_newer_versions()
     warehouse = tempfile.mkdtemp(prefix="sundog-fuzz-warehouse-")
     return session(
         "sundog-fuzz",

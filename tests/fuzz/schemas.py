@@ -85,8 +85,8 @@ def draw_names(rng: Random, count: int) -> list[str]:
 STYLES = ("few", "few", "skew", "spread", "sorted", "clustered", "extreme", "constant")
 
 FAMILIES = (
-    "boolean", "tinyint", "smallint", "int", "int", "bigint", "bigint", "float", "double", "double", "decimal", "decimal",
-    "string", "string", "string", "binary", "date", "timestamp", "timestamp", "timestamp_ntz", "interval",
+    "boolean", "tinyint", "smallint", "int", "int", "bigint", "bigint", "float", "double", "double", "decimal",
+    "decimal", "string", "string", "string", "binary", "date", "timestamp", "timestamp", "timestamp_ntz", "interval",
 )  # fmt: skip
 
 
@@ -238,9 +238,10 @@ def _decimal(rng: Random, dtype: str, style: str) -> Callable[[], decimal.Decima
 
 
 WORDS = (
-    "", "a", "A", "ab", "b", " b ", "0", "1", "-7", "12.50", "1e3", "true", "2024-02-29", "2024-03-31 02:30:00", "NaN", "null",
-    "Zürich", "zebra", "日本語", "straße", "İstanbul", "ǅ", "ﬃ", "😀😀", "e\u0301", "%_x\\", "it's", "<b>&amp;</b>", "two\nlines", "nul\0in",
-    "\ufeffbom", "a" * 80, "a" * 80 + "b", "\uffff", "\U0010ffff", "SUNDOG-ERROR:gASVAAAA", "SUNDOG-ERROR:" + "A" * 40,
+    "", "a", "A", "ab", "b", " b ", "0", "1", "-7", "12.50", "1e3", "true", "2024-02-29", "2024-03-31 02:30:00",
+    "NaN", "null", "Zürich", "zebra", "日本語", "straße", "İstanbul", "ǅ", "ﬃ", "😀😀", "e\u0301", "%_x\\", "it's",
+    "<b>&amp;</b>", "two\nlines", "nul\0in", "\ufeffbom", "a" * 80, "a" * 80 + "b", "\uffff", "\U0010ffff",
+    "SUNDOG-ERROR:gASVAAAA", "SUNDOG-ERROR:" + "A" * 40,
 )  # fmt: skip
 BROKEN = (b"\xff", b"ab\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\x80z", b"\xc0\xaf")
 
@@ -275,10 +276,11 @@ def _date(rng: Random, dtype: str, style: str) -> Callable[[], dt.date]:
 
 # Around clock changes of Europe/Berlin and America/New_York (2024), of a zone with half an hour, and of a calendar.
 EDGE_INSTANTS = [
-    dt.datetime(1, 1, 2), dt.datetime(1582, 10, 4, 23, 59, 59), dt.datetime(1582, 10, 15), dt.datetime(1883, 11, 18, 17),
-    dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(1970, 1, 1), dt.datetime(2024, 3, 31, 0, 59, 59, 999999),
-    dt.datetime(2024, 3, 31, 1), dt.datetime(2024, 10, 27, 0, 30), dt.datetime(2024, 10, 27, 1), dt.datetime(2024, 3, 10, 7),
-    dt.datetime(2024, 11, 3, 5, 30), dt.datetime(2024, 11, 3, 6, 30), dt.datetime(9999, 12, 30, 23, 59, 59, 999999),
+    dt.datetime(1, 1, 2), dt.datetime(1582, 10, 4, 23, 59, 59), dt.datetime(1582, 10, 15),
+    dt.datetime(1883, 11, 18, 17), dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(1970, 1, 1),
+    dt.datetime(2024, 3, 31, 0, 59, 59, 999999), dt.datetime(2024, 3, 31, 1), dt.datetime(2024, 10, 27, 0, 30),
+    dt.datetime(2024, 10, 27, 1), dt.datetime(2024, 3, 10, 7), dt.datetime(2024, 11, 3, 5, 30),
+    dt.datetime(2024, 11, 3, 6, 30), dt.datetime(9999, 12, 30, 23, 59, 59, 999999),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The judge itself: what it must see, and what it must let pass."""
+"""Tests of the comparison of answers: differences that it must report, and freedoms that it must allow."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Both:
         action: str = "collect",
         schema: str = "",
     ) -> None:
-        """Both answers to a query over `t` are the same, and sundog did not fail on the way."""
+        """Both answers to a query over `t` are the same, and sundog did not fail."""
         confs = confs or {}
         theirs, ours = (self._answer(session, sql, confs, action, schema) for session in (self.plain, self.ours))
         assert difference(ours, theirs, check) is None, f"{ours}\n--- Spark: {theirs}"
@@ -126,3 +126,99 @@ def test_strings_that_deltas_make_small_are_no_dictionary(both: Both, encoding: 
     both.write(texts, use_dictionary=False, column_encoding={"s": encoding})
     both.check("SELECT s, count(*), max(id) FROM t GROUP BY s")
     assert sundog.last_run().accelerated
+
+
+# --- by tests.fuzz.relational ----------------------------------------------------------------------------------------
+
+PLACEMENTS = ("driver", "executors")
+_RANKS = "SELECT rank() OVER (ORDER BY q.v) r{also} FROM t p JOIN t q ON p.k = q.k WHERE q.id < 9"
+_SHOWN_TWICE = (
+    f"SELECT x.r, count(*) n, max(y.k) m FROM ({_RANKS.format(also='')}) x "
+    f"JOIN ({_RANKS.format(also=', p.k')}) y ON x.r = y.r GROUP BY x.r"
+)
+_FILTERED = (
+    "SELECT x.k, max(w) m FROM (SELECT k, sum(v) FILTER (WHERE 10 div v > 0) OVER (PARTITION BY k) w FROM t) x "
+    "JOIN (SELECT k FROM t WHERE id = 1) y ON x.k = y.k GROUP BY x.k"
+)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        # the join has no build rows, and does not ask the window for its rows
+        "SELECT w, count(*) n FROM (SELECT k, count(*) OVER (PARTITION BY k) w FROM t) x "
+        "JOIN (SELECT k FROM t WHERE v + id < 0) y ON x.k = y.k GROUP BY w",
+        "SELECT w FROM (SELECT k, sum(v) OVER (ORDER BY id ROWS 2 PRECEDING) w FROM t) x "
+        "LEFT SEMI JOIN (SELECT k FROM t WHERE v + id < 0) y ON x.k = y.k",
+        # equal windows, of which one shows a join key and the other does not
+        _SHOWN_TWICE,
+    ],
+    ids=["no build rows", "no build rows, semi", "shown twice"],
+)
+def test_windows_below_joins(both: Both, sql: str, placement: str) -> None:
+    ids = range(60)
+    rows = {"id": ids, "k": [None if n % 7 == 0 else n % 5 for n in ids], "v": [n % 4 + 1 for n in ids]}
+    both.write(pa.table(rows), row_group_size=6)
+    both.check(sql, {"spark.sundog.placement": placement, "spark.sql.adaptive.enabled": "false"})
+    assert sundog.last_run().accelerated
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("form", ["a FULL JOIN t b ON a.k = b.v", "a JOIN t b ON a.k = b.v"])
+def test_rows_without_columns_are_counted(both: Both, form: str, placement: str) -> None:
+    """Nobody reads the keys above the join: count(*) of LIMIT was 0 on executors."""
+    both.write(pa.table({"id": range(60), "k": [n % 5 for n in range(60)], "v": [n % 4 for n in range(60)]}))
+    confs = {"spark.sundog.placement": placement, "spark.sundog.costs": '{"small_step_bytes": 0}'}
+    both.check(f"SELECT count(*) n FROM (SELECT a.id FROM t {form} LIMIT 50)", confs)
+    assert sundog.last_run().accelerated
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_part_that_gives_a_column_twice_is_handed_to_spark(both: Both, placement: str) -> None:
+    """Spark puts the key of applyInPandas in front of the columns, which have it already."""
+    both.write(pa.table({"id": range(60), "k": [n % 7 for n in range(60)]}))
+    both.ours.conf.set("spark.sundog.placement", placement)
+    found = []
+    for session in (both.plain, both.ours):
+        counts = session.read.parquet(str(both.folder / "t")).groupBy("k").count()
+        found.append(
+            counts.groupBy("count").applyInPandas(lambda rows: rows.head(1)[["count"]], "count long").collect()
+        )
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert sorted(found[0]) == sorted(found[1])
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_frame_that_leaves_its_type_raises_for_rows_without_a_partner(both: Both, placement: str) -> None:
+    ids = range(60)
+    keys = pa.array([(1 << 31) - 1 - n if n % 5 == 3 else n for n in ids], pa.int32())
+    both.write(pa.table({"id": ids, "k": [n % 5 for n in ids], "h": keys}), row_group_size=6)
+    frame = "PARTITION BY k ORDER BY h RANGE BETWEEN CURRENT ROW AND 100 FOLLOWING"
+    sql = (
+        f"SELECT x.k, max(w) m FROM (SELECT k, max(id) OVER ({frame}) w FROM t) x JOIN (SELECT k FROM t WHERE "
+        "id = 1) y ON x.k = y.k GROUP BY x.k"
+    )
+    both.check(sql, {"spark.sundog.placement": placement, "spark.sql.ansi.enabled": "true"})
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_filter_of_a_window_raises_for_rows_without_a_partner(both: Both, placement: str) -> None:
+    both.write(pa.table({"id": range(60), "k": [n % 5 for n in range(60)], "v": [n % 5 - 3 for n in range(60)]}))
+    both.check(_FILTERED, {"spark.sundog.placement": placement, "spark.sql.ansi.enabled": "true"})
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.s, count(*) n FROM t a JOIN t b ON a.s = b.s AND a.id <> b.id GROUP BY a.s",
+        "SELECT k, count(*) n FROM t WHERE s NOT IN (SELECT s FROM t WHERE k = 1) GROUP BY k",
+        "SELECT k, count(*) n FROM t WHERE s = (SELECT max(s) FROM t) GROUP BY k",
+    ],
+)
+def test_strings_that_are_no_valid_utf8_are_compared_by_their_bytes(both: Both, sql: str, placement: str) -> None:
+    cells = pa.array([b"ab\xc3", b"\xff", b"ok"] * 20, pa.binary()).cast(pa.string(), safe=False)
+    both.write(pa.table({"id": range(60), "k": [n % 4 for n in range(60)], "s": cells}), row_group_size=9)
+    both.check(sql, {"spark.sundog.placement": placement})

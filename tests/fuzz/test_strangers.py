@@ -1,4 +1,4 @@
-"""sundog as a stranger would use it: several threads, two sessions of different minds, hostile cells, files that
+"""Uses of sundog by other programs: several threads, two sessions with different settings, hostile cells, files that
 change."""
 
 from __future__ import annotations

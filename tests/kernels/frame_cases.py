@@ -1,4 +1,4 @@
-"""Random segments of sorted rows and their frames, the slow way: the reference for the window kernels."""
+"""Random segments of sorted rows and their frames in plain Python: the reference for the window kernels."""
 
 from __future__ import annotations
 

@@ -38,6 +38,25 @@ def test_counts_and_sums(mask: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=["all", "masked"])
+def test_a_single_group_is_added_up_in_the_order_of_its_rows(mask: np.ndarray) -> None:
+    """Bit for bit as a group among others, and onto what there was before."""
+    ids, values = np.zeros(500, np.int32), FLOATS * 10.0 ** RANDOM.integers(-9, 9, 500)
+    for kernel, column, dtype in (
+        (by_group.sum_floats_by_group, values, np.float64),
+        (by_group.sum_floats_by_group, INTS.astype(np.int32), np.float64),
+        (by_group.add_ints_by_group, INTS.astype(np.int16), np.int64),
+    ):
+        one, two = np.full(1, 3, dtype), np.full(2, 3, dtype)
+        kernel(ids, column, mask, one)
+        kernel(ids, column, mask, two)
+        assert one[0] == two[0]
+        assert one[0] != 3
+    counts = np.full(1, 3, np.int64)
+    by_group.count_by_group(ids, mask, counts)
+    assert counts[0] == 3 + (mask.sum() if len(mask) else 500)
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=["all", "masked"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_extremes_and_where_they_are(mask: np.ndarray, largest: bool) -> None:
     expected = by_hand(INTS, mask, np.max if largest else np.min)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.kernels.windows.frames import (
+    moved_places,
     rows_at_distance,
     segment_bounds,
     starts_at_bound,
@@ -75,3 +76,12 @@ def test_changes_add_to_what_is_set():
     changes = np.array([True, False, True, False, False])
     word_changes(np.array([1, 1, 1, 2, 2]), changes)
     assert changes.tolist() == [True, False, True, True, False]
+
+
+@SETTINGS
+@given(st.lists(st.integers(0, 50), max_size=20), *(st.integers(-5, 60) for _ in range(2)), st.integers(-30, 30))
+def test_moved_places_stay_within_both_bounds(places, low, width, shift):
+    high, count = low + abs(width), 40
+    result = np.empty(len(places), np.int32)
+    moved_places(np.array(places, np.int32), low, high, shift, count, result)
+    assert result.tolist() == [min(max(min(max(place, low), high) + shift, 0), count) for place in places]

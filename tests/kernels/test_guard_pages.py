@@ -1,7 +1,7 @@
 """No kernel that is given an address touches a byte outside of the memory that it was given, whatever the bytes are.
 
-Every buffer lies between two pages that nobody may touch, at the end of its own page and then at its beginning, and
-kernels run in a forked child: one byte too far, read or written, ends it.
+Every buffer lies between two inaccessible pages, at the end of its own page and then at its beginning, and kernels run
+in a forked child: one byte too far, read or written, ends it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hash table numbers distinct keys in order of appearance, whatever their words, and however they hash."""
+"""The hash table numbers distinct keys in order of appearance, for any words and any hash collisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places near a row against the same in plain Python."""
+"""Kernels that find rows near a row (lag, first, last), against plain Python."""
 
 from __future__ import annotations
 

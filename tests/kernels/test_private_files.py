@@ -1,4 +1,4 @@
-"""What a process executes is its user's own or root's, and nobody else could have changed it."""
+"""Files that a process executes belong to its user or to root, and nobody else may write them."""
 
 from __future__ import annotations
 

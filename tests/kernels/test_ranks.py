@@ -1,4 +1,4 @@
-"""Numbering kernels against counting by hand."""
+"""Kernels of ranking functions against plain Python."""
 
 from __future__ import annotations
 

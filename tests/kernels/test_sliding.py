@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import add
 
 import numpy as np
 import pytest
@@ -20,12 +18,14 @@ from sundog.kernels.windows.sliding import (
     divide_by_counts,
     frame_magnitudes,
     frame_totals,
+    frames_that_contribute,
     ordered_cost,
     ordered_sums,
     running_totals,
     sliding_bits,
     sliding_max,
     sliding_min,
+    sums_in_order,
     survey_doubles,
 )
 from tests.kernels.frame_cases import frames
@@ -92,6 +92,10 @@ def test_ordered_sums_are_bit_for_bit_those_of_a_loop(frame, seed, initial):
     values = picked(WILD, frame.rows, seed)
     result = np.empty(frame.rows)
     ordered_sums(values, frame.starts, frame.stops, np.arange(frame.rows), initial, result)
+    if initial == 0.0:
+        others = np.empty(frame.rows)
+        sums_in_order(values, frame.starts, frame.stops, others)
+        assert others.tobytes() == result.tobytes()
     for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
         expected = added_in_order(values[start:stop], initial)
         assert result[row] == expected or (math.isnan(result[row]) and math.isnan(expected))
@@ -232,13 +236,23 @@ def test_variance_of_two_large_neighbours_is_exact():
 def test_survey_of_doubles(values):
     """NaN, infinities and zeros of both signs count for nothing."""
     there = [value for value in values if math.isfinite(value) and value != 0]
-    magnitude, largest, smallest, falls, rises = survey_doubles(np.array(values, np.float64))
+    *found, falls, rises = survey_doubles(np.array(values, np.float64).view(np.int64))
     sizes = [abs(value) for value in there]
-    assert magnitude == reduce(add, sizes, 0.0)
+    largest, smallest = np.array(found, np.int64).view(np.float64).tolist()
     assert largest == max(sizes, default=0.0)
     assert smallest == min(sizes, default=math.inf)
     assert falls == any(value < 0 for value in there)
     assert rises == any(value > 0 for value in there)
+
+
+@SETTINGS
+@given(frames(), st.integers(0, 2**32), st.sampled_from([0.1, 0.5, 1.0]))
+def test_frames_contribute_where_an_element_counts(frame, seed, share):
+    counts = (np.random.default_rng(seed).random(frame.rows) < share).astype(np.int64) * 7
+    result = np.empty(frame.rows, np.bool_)
+    frames_that_contribute(counts, frame.starts, frame.stops, result)
+    for row, (start, stop) in enumerate(zip(frame.starts, frame.stops, strict=True)):
+        assert result[row] == bool(counts[start:stop].any())
 
 
 def test_sums_are_divided_by_what_counts():

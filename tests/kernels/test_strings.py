@@ -1,4 +1,4 @@
-"""Strings as two words: equal, ordered, hashed and written like the bytes they stand for."""
+"""Strings as two words: they compare, order, hash and are written like their bytes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sundog.kernels.windows import word_sort
-from sundog.kernels.windows.word_sort import DIGIT_BITS, MAX_RADIX_BITS, gather, order_of, radix_pass, survey
+from sundog.kernels.windows.word_sort import (
+    DIGIT_BITS,
+    MAX_RADIX_BITS,
+    gather,
+    order_of,
+    radix_pass,
+    sorted_words,
+    survey,
+)
 
 LOW, HIGH = -(2**63), 2**63 - 1
 Longs = npt.NDArray[np.int64]
@@ -41,6 +49,11 @@ def test_order(pool: list[int], count: int, spread: int, seed: int) -> None:
     result = np.empty(count, np.int64)
     gather(words, order, result)
     assert result.tolist() == sorted(words.tolist())
+    found = sorted_words(words)
+    assert found is not None
+    assert found.rows.tolist() == expected.tolist()
+    assert found.words is None or found.words.tolist() == sorted(words.tolist())
+    assert found.words is not None or int(words.max()) - int(words.min()) >= 2**54
 
 
 @pytest.mark.parametrize("count", [2, 3, 1000])

@@ -1,4 +1,4 @@
-"""What the answer is, the slow way: Python values, one comparison at a time, a stable sort of everything."""
+"""Reference answers in plain Python: one comparison at a time, and a stable sort of all rows."""
 
 from __future__ import annotations
 

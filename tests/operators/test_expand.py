@@ -1,4 +1,4 @@
-"""Every row comes once for each projection, batch by batch."""
+"""Expand puts out every row once for each projection, batch by batch."""
 
 from __future__ import annotations
 

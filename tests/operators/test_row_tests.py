@@ -1,4 +1,4 @@
-"""Tests of the rows of a scan: which rows pass, in which order they are made, and when one is given up."""
+"""Row filters of a scan: which rows pass, in which order the filters run, and when one is no longer applied."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sundog.columns.arrow import from_arrow, to_arrow
 from sundog.columns.key_sets import key_set, rows_passing
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.evaluate import predicate_mask
-from sundog.expr.nodes import Column, Compare, CompareOp, Literal, conjunction
+from sundog.expr.nodes import Column, Compare, CompareOp, IsNull, Literal, Not, conjunction
 from sundog.metrics import Metrics
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.limit import LimitOperator
@@ -62,6 +62,19 @@ def test_reads_everything_in_file_order(files):
     assert rows_of(batches, "x") == list(range(1000))
     assert rows_of(batches, "p") == ["one"] * 400 + ["two"] * 600
     assert batches[0].schema.names == ["s", "x", "p"]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_what_the_statistics_say_of_nulls_is_not_tested(tmp_path, nulls):
+    rows = pa.table({"x": np.arange(200), "y": pa.array([None if nulls and n == 150 else n for n in range(200)])})
+    files = relation([write_file(tmp_path / "a.parquet", cut(rows, 100))], rows.schema)
+    context = TaskContext()
+    where = conjunction([Not(IsNull(Column("y", LONG))), Compare(CompareOp.GE, Column("x", LONG), Literal(90, LONG))])
+    (task,) = scan_tasks(plan_access(files, ("x", "y"), where), 1, DRIVER)
+    assert task.never_null == (frozenset() if nulls else {"y"})
+    found = rows_of(task.read(context), "x")
+    assert found == [n for n in range(90, 200) if not (nulls and n == 150)]
+    assert context.metrics.get("rows_filtered") == 200 - len(found)
 
 
 def test_filters_and_leaves_other_columns_alone_where_nothing_matches(files):
@@ -114,11 +127,9 @@ def test_small_row_groups_are_read_together_and_large_ones_apart(files):
 
 
 @pytest.mark.parametrize("size", [1, 2000])
-def test_huge_row_groups_come_in_pieces(files, monkeypatch, size):
-    from sundog.parquet.decode import reader
-
-    costs = replace(DRIVER, scan_run_rows=1, scan_run_rows_of_numbers=1, scan_run_bytes=size)
-    monkeypatch.setattr(reader.FileReader.pieces, "__defaults__", (size,))
+def test_huge_row_groups_come_in_pieces(files, size):
+    costs = replace(DRIVER, scan_run_rows=1, scan_run_rows_of_numbers=1, max_whole_bytes=size)
+    assert len(read(files, ("s", "x"), costs=costs)) > len(read(files, ("s", "x")))
     assert rows_of(read(files, ("s", "x"), costs=costs), "x") == list(range(1000))
     even = Compare(CompareOp.EQ, Column("y", LONG), Literal(3, LONG))
     assert rows_of(read(files, ("x",), even, costs=costs), "x") == [n for n in range(1000) if n % 7 == 3]
@@ -290,3 +301,18 @@ def test_only_strings_come_as_they_are_stored(tmp_path):
         assert reader.layout.is_text(raw)
         for dtype in (pa.decimal128(5, 2), pa.string()):
             assert not reader.layout.is_text(replace(raw, dtype=dtype))
+
+
+@pytest.mark.parametrize(("kept", "given_up"), [(100, 0), (10_000, 1)])
+def test_a_task_says_that_it_gave_up_a_filter_by_keys(tmp_path, kept, given_up):
+    groups = [pa.table({"key": list(range(10_000))}) for _ in range(4)]
+    files = relation([write_file(tmp_path / "a.parquet", groups)], groups[0].schema)
+    costs = replace(DRIVER, key_filter_probe_rows=8, scan_run_rows_of_numbers=1)
+    wanted = range(0, 10_000, 10_000 // kept)
+    (task,) = scan_tasks(
+        plan_access(files, ("key",), None, (KeyFilter("key", key_set(pa.array(wanted), DRIVER)),)), 1, costs
+    )
+    context = TaskContext()
+    rows = sum(batch.num_rows for batch in task.read(context))
+    assert rows == 4 * kept
+    assert context.metrics.get("join_filters_given_up") == given_up

@@ -1,4 +1,4 @@
-"""Top-k over files: always the first k rows of a stable sort of the whole table, whatever was skipped on the way."""
+"""Top-k over files: always the first k rows of a stable sort of the whole table, whatever was pruned."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from sundog.expr.errors import SparkQueryError
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import And, Arith, ArithOp, Cast, Column, Compare, CompareOp, EvalMode, Expr, Literal, Negate
 from sundog.expr.ordering import SortKey
-from sundog.metrics import Metrics
+from sundog.metrics import Metrics, OperatorCounts
 from sundog.operators.context import TaskContext
-from sundog.operators.topk.materialize import assemble, plan_fetch
+from sundog.operators.topk.materialize import Winners, assemble, plan_fetch
 from sundog.operators.topk.row_group_search import Switches
 from sundog.operators.topk.topk_plan import plan_topk
 from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet import filesystem
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.reading import DataFile
-from sundog.plan.costs import DRIVER
+from sundog.plan.costs import DRIVER, Costs
 from sundog.tables.parquet_folder import ParquetFolder
 from tests.operators.reference import first_rows, same_rows
 from tests.oracle.batches import FILE_TYPES, record_batches, values
@@ -57,28 +57,30 @@ def run(
     tasks: int = 0,
     switches: Switches = Switches(),  # noqa: B008
     checks=(),
+    costs: Costs = DRIVER,
 ) -> Result:
     """The ten lines that drive a search: on threads that share it, or in rounds of tasks that travel by pickle."""
     metrics = Metrics()
     access = plan_access(files, tuple(columns), predicate)
     plan = plan_topk(access, tuple(order), limit + offset, checks, switches)
-    search = TopKSearch(plan, DRIVER)
+    search = TopKSearch(plan, costs)
     if tasks:
         while shipped := search.next_round(tasks):
             for task in pickle.loads(pickle.dumps(shipped)):
-                context = TaskContext()
-                for batch in task.read(context):
+                own = OperatorCounts()
+                for batch in task.read(TaskContext().counting_into(own)):
                     search.add(batch)
-                metrics.merge(context.metrics)
+                metrics.merge(own.all_metrics)
     else:
-        contexts = [TaskContext() for _ in range(max(threads, 1))]
+        counts = [OperatorCounts() for _ in range(max(threads, 1))]
+        contexts = [TaskContext().counting_into(each) for each in counts]
         if threads:
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(search.work, contexts))
         else:
             search.work(contexts[0])
-        for context in contexts:
-            metrics.merge(context.metrics)
+        for each in counts:
+            metrics.merge(each.all_metrics)
     winners = search.winners().slice(offset, limit)
     context = TaskContext()
     fetched = [
@@ -87,8 +89,8 @@ def run(
         for batch in task.read(context)
     ]
     metrics.merge(context.metrics)
-    access.count(metrics)
-    search.count(metrics)
+    for step in Winners(search, limit, offset).steps:
+        metrics.merge(step.planned_metrics)
     return Result(assemble(plan, winners, fetched), metrics.as_dict())
 
 
@@ -390,12 +392,7 @@ def test_partition_columns_as_key_and_output(tmp_path):
     assert result.metrics["files_pruned_dynamic_filter"] == 1
 
 
-def test_row_groups_larger_than_a_piece(tmp_path, monkeypatch):
-    import sundog.operators.topk.row_group_search as module
-    from sundog.parquet.decode import reader
-
-    monkeypatch.setattr(module, "PIECE_BYTES", 100)
-    monkeypatch.setattr(reader.FileReader.pieces, "__defaults__", (100,))
+def test_large_row_groups_are_searched_in_parts(tmp_path):
     table = pa.table({"x": np.random.default_rng(5).permutation(500), "label": [f"v{i}" for i in range(500)]})
     files = one_file(tmp_path, [table])
     even = Compare(
@@ -403,7 +400,8 @@ def test_row_groups_larger_than_a_piece(tmp_path, monkeypatch):
         Arith(ArithOp.MOD, Column("x", LONG), Literal(2, LONG), LONG, EvalMode.LEGACY),
         Literal(0, LONG),
     )
-    result = run(files, ["x", "label"], [down()], 3, predicate=even)
+    costs = replace(DRIVER, max_whole_bytes=100)
+    result = run(files, ["x", "label"], [down()], 3, predicate=even, costs=costs)
     assert result.column("x") == [498, 496, 494]
     row_of = {x: row for row, x in enumerate(table["x"].to_pylist())}
     assert result.column("label") == [f"v{row_of[x]}" for x in (498, 496, 494)]
@@ -424,9 +422,7 @@ def test_rounds_grow_and_tasks_are_pure(tmp_path):
                 search.add(batch)
     assert sizes == [2, 28], "the threshold spares nothing: one more round does for all"
     assert search.winners().column("x").to_pylist() == [1000] * 30 + [999] * 30 + [998] * 10
-    metrics = Metrics()
-    search.count(metrics)
-    assert metrics.get("topk_rounds") == 2
+    assert search.counted["topk_rounds"] == 2
 
 
 def test_row_groups_that_no_threshold_can_rule_out_do_not_wait(tmp_path):

@@ -1,4 +1,4 @@
-"""Are two results the same? Same types, same rows, NaN equal to NaN, and the sign of zero counts."""
+"""Whether two results are equal: same types, same rows, NaN equal to NaN; the sign of zero counts."""
 
 from __future__ import annotations
 

@@ -144,6 +144,17 @@ def _intercept(rows: Sequence[Row], dtype: pa.DataType) -> Any:
     return mean_y - slope * mean_x
 
 
+def _squares(rows: Sequence[Row], dtype: pa.DataType) -> Any:
+    values = _values(rows)
+    return _moment(values, 2) if values else None
+
+
+def _explained(n: int, xy: float, xx: float, yy: float) -> float | None:
+    if yy == 0:
+        return None
+    return 1.0 if xx == 0 else (xy / math.sqrt(xx * yy)) ** 2
+
+
 def _bits(operation: Callable[[int, int], int]) -> OfRows:
     def result(rows: Sequence[Row], dtype: pa.DataType) -> Any:
         values = _values(rows)
@@ -213,6 +224,9 @@ PAIRS: dict[str, Pair] = {
         "regr_slope({0}, {1})", (("e", "d"),), _pairwise(lambda n, xy, xx, yy: xy / yy if yy != 0 else None, 1)
     ),
     "regr_intercept": Pair("regr_intercept({0}, {1})", (("e", "d"),), _intercept),
+    "regr_sxx": Pair("regr_sxx({0}, {0})", (("d",), ("e",)), _squares),
+    "regr_r2": Pair("regr_r2({0}, {1})", (("e", "d"),), _pairwise(_explained, 1)),
+    "regr_sxy": Pair("regr_sxy({0}, {1})", (("e", "d"),), _pairwise(lambda n, xy, xx, yy: xy, 1)),
     "first": Pair("first({0})", ANY, _at(0)),
     "last": Pair("last({0})", ANY, _at(-1)),
     "any_value": Pair("any_value({0})", ANY, _at(0)),

@@ -1,4 +1,4 @@
-"""The oracle itself: a session with sundog on, for a while without."""
+"""The oracle: a session in which sundog is switched off for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The random data really holds what it promises, and is of the type asked for."""
+"""The random data has the requested type and contains the edge values that it should."""
 
 from __future__ import annotations
 

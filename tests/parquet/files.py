@@ -1,4 +1,4 @@
-"""Small Parquet files made to order, and the relation that describes them."""
+"""Small Parquet files with given properties, and the relation that describes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_file(path: Path, groups: Sequence[pa.Table | pa.RecordBatch], **option
 
 
 def cut(table: pa.Table, rows: int) -> list[pa.Table]:
-    """The table in parts of so many rows; an empty table is one empty part."""
+    """The table in parts of a given number of rows; an empty table is one empty part."""
     return [table.slice(start, rows) for start in range(0, table.num_rows, rows)] or [table]
 
 

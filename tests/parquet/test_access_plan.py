@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.expr.nodes import And, Column, Compare, CompareOp, Literal
-from sundog.metrics import Metrics
+from sundog.expr.nodes import And, Arith, ArithOp, Column, Compare, CompareOp, EvalMode, IsNull, Literal, Not
 from sundog.parquet.problems import FileProblem
 from sundog.parquet.prune.access_plan import RowGroupRun, plan_access
-from sundog.parquet.prune.pruning import Verdict
+from sundog.parquet.prune.pruning import Verdict, without_not_null
 from tests.parquet.files import relation, write_file
 
 LONG = pa.int64()
@@ -69,9 +68,7 @@ def test_the_plan_prints(files):
 
 
 def test_it_counts_what_it_prunes(files):
-    metrics = Metrics()
-    plan_access(files, ("x",), at_least(15)).count(metrics)
-    assert metrics.as_dict() == {
+    assert plan_access(files, ("x",), at_least(15)).scanned.counted == {
         "files_total": 3,
         "files_pruned_statistics": 1,
         "row_groups_total": 8,
@@ -86,9 +83,7 @@ def test_partition_values_rule_files_out_before_they_are_opened(tmp_path):
     is_two = And(Compare(CompareOp.EQ, Column("p", LONG), Literal(2, LONG)), at_least(0))
     plan = plan_access(files, ("x", "p"), is_two)
     assert [file.path for file in plan.files] == [str(paths[1])]
-    metrics = Metrics()
-    plan.count(metrics)
-    assert metrics.get("files_pruned_statistics") == 2
+    assert plan.scanned.counted["files_pruned_statistics"] == 2
     with pytest.raises(FileProblem):
         plan_access(files, ("x",), None)
 
@@ -99,7 +94,7 @@ def test_files_that_spark_passes_over_are_no_trouble(tmp_path):
     paths[0].unlink()
     plan = plan_access(files, ("x",), None)
     assert plan.split_runs() == [RowGroupRun(1, (0,), ALL)]
-    assert len(plan.tasks(4)) == 1
+    assert len(plan.tasks(4, 0)) == 1
 
 
 def test_only_the_columns_needed_are_resolved(files):
@@ -120,7 +115,7 @@ def test_tasks_share_the_work_out_once_and_in_order(tmp_path_factory, sizes, cou
         for i, groups in enumerate(sizes)
     ]
     plan = plan_access(relation(paths, pa.schema([("x", LONG)])), ("x",), None)
-    tasks = plan.tasks(count)
+    tasks = plan.tasks(count, 0)
     assert 1 <= len(tasks) <= count
     read = [(part.file.path, group) for task in tasks for part in task for group in part.row_groups]
     assert read == [
@@ -132,5 +127,29 @@ def test_tasks_are_balanced_by_bytes(tmp_path):
     groups = [pa.table({"x": list(range(20_000))}) for _ in range(12)]
     path = write_file(tmp_path / "a.parquet", groups)
     plan = plan_access(relation([path], groups[0].schema), ("x",), None)
-    assert [len(part.row_groups) for task in plan.tasks(4) for part in task] == [3, 3, 3, 3]
-    assert plan_access(relation([path], groups[0].schema), ("x",), at_least(10**6)).tasks(4) == []
+    assert [len(part.row_groups) for task in plan.tasks(4, 0) for part in task] == [3, 3, 3, 3]
+    assert plan_access(relation([path], groups[0].schema), ("x",), at_least(10**6)).tasks(4, 0) == []
+
+
+def not_null(name):
+    return Not(IsNull(Column(name, LONG)))
+
+
+def test_columns_without_a_null_in_the_row_groups_to_read(tmp_path):
+    with_null = pa.table({"x": [None, 1], "y": [1, 2], "z": [3, 4]}, pa.schema([(name, LONG) for name in "xyz"]))
+    parts = [pa.table({"x": [10, 11], "y": [1, None], "z": [3, 4]}, with_null.schema), with_null]
+    files = relation([write_file(tmp_path / "a.parquet", parts)], with_null.schema)
+    wanted = And(And(not_null("x"), not_null("y")), not_null("z"))
+    assert plan_access(files, ("x",), wanted).never_null == {"z"}
+    later = And(wanted, at_least(5))  # the second row group is not read
+    assert plan_access(files, ("x",), later).never_null == {"x", "z"}
+    assert without_not_null(later, {"x", "z"}) == And(not_null("y"), at_least(5))
+    assert without_not_null(not_null("x"), {"x"}) is None
+    by_zero = Arith(ArithOp.MOD, Column("z", LONG), Literal(0, LONG), LONG, EvalMode.ANSI)
+    raising = And(wanted, Compare(CompareOp.EQ, by_zero, Literal(0, LONG)))
+    assert plan_access(files, ("x",), raising).never_null == frozenset()
+
+
+def test_nothing_is_known_of_nulls_without_statistics(tmp_path):
+    path = write_file(tmp_path / "a.parquet", tables(0), write_statistics=False)
+    assert plan_access(relation([path], tables(0)[0].schema), ("x",), not_null("x")).never_null == frozenset()

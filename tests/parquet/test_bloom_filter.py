@@ -1,4 +1,4 @@
-"""Bloom filters of files: no row group with a wanted value is skipped, whatever the type and however damaged they are."""
+"""Bloom filters of files: no row group with a wanted value is skipped, whatever the type, however damaged."""
 
 from __future__ import annotations
 

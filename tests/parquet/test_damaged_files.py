@@ -1,8 +1,6 @@
-"""Numbers of a file that are not true: each is refused where it enters, and nothing was allocated, read or written for
-it.
-
-Every file here is sound but for one thing (`tests/fuzz/files/structure_damage.py`). What is read all the same must be
-what Arrow reads; the harness looks at both.
+"""Files with a wrong number: each is refused where it is read, before anything is allocated, read or written by it.
+Every file here is valid but for one field (`tests/fuzz/files/structure_damage.py`). If a file is read nevertheless, the
+rows must be those that Arrow reads; the harness checks both.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import pytest
 from sundog.kernels.pages.thrift_values import BINARY, I32, I64, LIST, STRUCT
 from sundog.metrics import Metrics
 from sundog.parquet.decode import page_headers
-from sundog.parquet.decode import reader as reader_module
 from sundog.parquet.decode.chunk_pages import StoredChunk, Unusual
 from sundog.parquet.decode.late import RowPicker
 from sundog.parquet.decode.number_pages import read_numbers
@@ -249,18 +246,17 @@ def test_pages_that_decompress_to_another_size_are_not_filled_up_with_anything(t
     assert survives(tmp_path, path.read_bytes(), name) == "partly"
 
 
-def test_a_run_of_many_nulls_is_read_in_parts(tmp_path, monkeypatch):
+def test_a_run_of_many_nulls_is_read_in_parts(tmp_path):
     """A hundred million NULLs are a few bytes in a file, and 800 MB in memory."""
     table = pa.table({"n": pa.nulls(50_000, pa.int64())})
     path = write_file(tmp_path / "a.parquet", [table], use_dictionary=False)
-    monkeypatch.setattr(reader_module, "PIECE_BYTES", 100_000)
     described = relation([path], table.schema)
     footer = footer_of(path)
     layout = FileLayout.of(described, described.files[0], footer)
     assert layout.column_bytes(["n"], 0)[1] < 5000
     assert layout.memory_bytes(["n"], 0) == 400_000
     with FileReader(layout, described, Metrics()) as reader:
-        parts = [part[0] for part in reader.pieces(0, ["n"], reader_module.PIECE_BYTES)]
+        parts = [part[0] for part in reader.pieces(0, ["n"], 100_000)]
     assert max(map(len, parts)) == 12_500
     assert sum(map(len, parts)) == 50_000
 

@@ -1,4 +1,4 @@
-"""What a file holds against what Spark's schema says: read as Spark reads it, or not at all."""
+"""Files whose schema differs from Spark's: read as Spark reads them, or declined."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sundog.parquet.problems import FileSchemaProblem
 from sundog.parquet.reading import FileColumn, ReadOptions
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
-from tests.parquet.files import data_file, write_file
+from tests.parquet.files import data_file, footer_of, write_file
 
 
 def read(path, name, dtype, options=ReadOptions()):  # noqa: B008
@@ -172,6 +172,12 @@ def test_exception_mode_needs_statistics_to_prove_the_absence_of_ancient_dates(t
     with pytest.raises(FileSchemaProblem):
         read(path, "c", pa.date32(), ReadOptions(datetime_rebase_mode="EXCEPTION"))
     assert read(path, "c", pa.date32(), ReadOptions(datetime_rebase_mode="LEGACY")).equals(RECENT)
+
+
+def test_exception_mode_needs_no_statistics_of_no_rows(tmp_path):
+    path = write_file(tmp_path / "a.parquet", [pa.table({"c": RECENT.slice(0, 0)})])
+    assert footer_of(path).row_counts.tolist() == [0]
+    assert len(read(path, "c", pa.date32(), ReadOptions(datetime_rebase_mode="EXCEPTION"))) == 0
 
 
 @pytest.mark.parametrize("mode", ["CORRECTED", "LEGACY"])

@@ -1,5 +1,5 @@
-"""Numbers decoded here must be what Arrow decodes, for every type, encoding, codec, page size and NULL; and a page that
-does not add up must be left to Arrow, never followed out of its bytes."""
+"""Numbers from our decoder equal Arrow's, for every type, encoding, codec, page size and NULL. An inconsistent page is
+left to Arrow, and no byte outside of it is accessed."""
 
 from __future__ import annotations
 

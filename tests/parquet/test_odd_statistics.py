@@ -1,4 +1,5 @@
-"""Footers as other and older writers leave them, made by rewriting a footer: what may be believed, and what may not."""
+"""Footers as other and older writers write them, made by rewriting a footer: which statistics are used, and which are
+ignored."""
 
 from __future__ import annotations
 

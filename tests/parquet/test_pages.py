@@ -1,5 +1,5 @@
-"""Rows by page must be what Arrow decodes from the whole column chunk, for every type, encoding, codec and page
-size."""
+"""Rows read page by page equal those that Arrow decodes from the whole column chunk, for every type, encoding, codec
+and page size."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from sundog.expr.nodes import (
     StringMatch,
     StringTest,
 )
-from sundog.parquet.prune.pruning import Outcome, PruningPredicate, Verdict, like_prefix
+from sundog.parquet.prune.pruning import PruningPredicate, TruthValues, Verdict, like_prefix
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from tests.oracle.batches import FILE_TYPES, record_batches, values
 from tests.parquet.files import cut, relation, statistics_of, write_file
@@ -80,7 +80,7 @@ def compare(op: str, value, dtype=LONG) -> Compare:
     ],
 )
 def test_truth_table(true, false, null, safe, expected):
-    outcome = Outcome(*(np.array([flag]) for flag in (true, false, null, safe)))
+    outcome = TruthValues(*(np.array([flag]) for flag in (true, false, null, safe)))
     assert outcome.verdicts().tolist() == [expected]
 
 

@@ -111,7 +111,7 @@ def test_best_place_is_unknown_without_the_bound():
 
 
 def sure_rows(low, high, null_count, rows, sort_key):
-    """(value, count): at least so many rows of a row group are no worse than the value (None is NULL)."""
+    """(value, count): at least `count` rows of a row group are no worse than the value (None is NULL)."""
     edge = low if sort_key.descending else high
     if null_count < 0:
         return [(edge, rows)] if sort_key.nulls_first and edge is not None else []

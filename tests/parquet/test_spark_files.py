@@ -47,9 +47,11 @@ QUERY = """
            CAST(id * 7 % 9973 - 5000 AS DECIMAL(9, 2)) AS d9,
            CAST(id * 7 % 9973 - 5000 AS DECIMAL(18, 3)) AS d18,
            CASE WHEN id % 13 = 0 THEN NULL
-                ELSE CAST(concat(CAST(id * 7 % 9973 - 5000 AS STRING), repeat('7', 20), '.25') AS DECIMAL(38, 5)) END AS d38,
+                ELSE CAST(concat(CAST(id * 7 % 9973 - 5000 AS STRING), repeat('7', 20), '.25') AS DECIMAL(38, 5))
+           END AS d38,
            CASE WHEN id % 19 = 0 THEN NULL
-                ELSE concat(repeat('x', CAST(id % 3 AS INT)), char(200 + CAST(id % 50 AS INT)), CAST(id * 7 % 999 AS STRING))
+                ELSE concat(repeat('x', CAST(id % 3 AS INT)), char(200 + CAST(id % 50 AS INT)),
+                            CAST(id * 7 % 999 AS STRING))
            END AS s,
            CAST(CAST(id * 7 % 999 AS STRING) AS BINARY) AS bin,
            date_add(DATE '1970-01-01', CAST(id * 7919 % 40000 - 20000 AS INT)) AS day,

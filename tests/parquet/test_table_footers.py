@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sundog.expr.nodes import And, Column, Compare, CompareOp, In, Literal
@@ -278,6 +278,7 @@ def test_files_of_two_schemas_are_read_together_each_with_its_own(tmp_path: Path
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 7), st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=3))
+@example(4, [(0.01729944869925326, 51)])  # a negative number of rows
 def test_a_damaged_footer_is_judged_as_if_it_were_read_alone(
     tmp_path: Path, victim: int, damage: list[tuple[float, int]]
 ) -> None:

@@ -1,5 +1,5 @@
-"""Strings read in place must be what Arrow copies out, for every encoding, codec, page size and NULL; and a page that
-does not add up must be left to Arrow, never followed out of its bytes."""
+"""Strings read in place equal those that Arrow copies, for every encoding, codec, page size and NULL. An inconsistent
+page is left to Arrow, and no byte outside of it is accessed."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def plain(array: pa.Array) -> pa.Array:
     return to_arrow(from_arrow(array))
 
 
-def read_chosen(path: Path, row_group: int, dtype: pa.DataType, rows: list[int]) -> pa.Array | None:
-    return read_both(read_chosen_text, path, row_group, 0, dtype, np.array(rows, np.int64))
+def read_chosen(
+    path: Path, row_group: int, dtype: pa.DataType, rows: list[int], as_dictionary: bool = True
+) -> pa.Array | None:
+    return read_both(read_chosen_text, path, row_group, 0, dtype, np.array(rows, np.int64), as_dictionary)
 
 
 @settings(max_examples=150, deadline=None)
@@ -86,8 +88,15 @@ def test_what_arrow_reads(
         assert plain(found).equals(expected.cast(dtype))
         rows = sorted(data.draw(st.sets(st.integers(0, len(expected) - 1), max_size=20)))
         chosen = read_chosen(path, row_group, dtype, rows)
-        assert (chosen is not None) == (pa.types.is_dictionary(found.type) and codec in ("none", "snappy"))
-        assert chosen is None or plain(chosen).equals(expected.cast(dtype).take(pa.array(rows, pa.int64())))
+        is_read = codec in ("none", "snappy")
+        assert (chosen is not None) == is_read
+        is_coded = chosen is not None and pa.types.is_dictionary(chosen.type)
+        assert is_coded == (pa.types.is_dictionary(found.type) and is_read)
+        wanted = expected.cast(dtype).take(pa.array(rows, pa.int64()))
+        assert chosen is None or plain(chosen).equals(wanted)
+        copied = read_chosen(path, row_group, dtype, rows, as_dictionary=False)
+        assert (copied is not None) == is_read
+        assert copied is None or copied.equals(wanted)
 
 
 def test_dictionaries_stay_and_mixtures_become_views(tmp_path):
@@ -146,6 +155,10 @@ def test_broken_pages_are_never_followed(tmp_path_factory, data, dictionary, ver
     if chosen is not None:
         assert len(plain(chosen)) == len(rows)
         assert found is None or plain(chosen).equals(plain(found).take(pa.array(rows, pa.int64())))
+    copied = read_chosen(path, 0, pa.binary(), rows, as_dictionary=False)
+    if copied is not None:
+        assert len(copied) == len(rows)
+        assert found is None or copied.equals(plain(found).take(pa.array(rows, pa.int64())))
 
 
 def test_a_file_that_ends_early_is_left_to_arrow(tmp_path):

@@ -1,4 +1,4 @@
-"""Guesses of rows and bytes: what they are made of, and that a plan follows them."""
+"""Estimates of rows and bytes: how they are computed, and that a plan follows them."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def test_rows_of_every_node(scan: Scan) -> None:
         (Limit(Filter(scan, LESS), 2000), 250),
     ]
     for plan, expected in rows:
-        assert estimated_rows(plan, Facts(True), COSTS) == pytest.approx(expected), plan
+        assert estimated_rows(plan, Facts(True, COSTS), COSTS) == pytest.approx(expected), plan
 
 
-def test_keys_are_told_by_conditions_not_by_groups(scan: Scan) -> None:
+def test_keys_are_estimated_by_conditions_not_by_groups(scan: Scan) -> None:
     count = (AggregateCall("n#9", "count", (), LONG),)
     few = Filter(scan, EQUAL)
     grouped = Aggregate(few, (NamedExpr("id#1", ID),), count)
@@ -100,14 +100,14 @@ def test_keys_are_told_by_conditions_not_by_groups(scan: Scan) -> None:
         (Foreign(0, (("x#5", LONG),)), 1),
     ]
     for plan, expected in shares:
-        assert kept_by_keys(plan, Facts(True), COSTS) == pytest.approx(expected), plan
+        assert kept_by_keys(plan, Facts(True, COSTS), COSTS) == pytest.approx(expected), plan
 
 
 def test_bytes_are_those_of_the_columns_types(scan: Scan) -> None:
     costs = replace(COSTS, number_bytes=4, string_bytes=6)
-    assert estimated_bytes(Filter(scan, LESS), Facts(True), costs) == 250 * (4 + 6)
+    assert estimated_bytes(Filter(scan, LESS), Facts(True, COSTS), costs) == 250 * (4 + 6)
     only_id = Project(scan, (NamedExpr("id#1", ID),))
-    assert estimated_bytes(only_id, Facts(True), costs) == 1000 * 4
+    assert estimated_bytes(only_id, Facts(True, COSTS), costs) == 1000 * 4
 
 
 def test_a_join_builds_the_side_that_is_estimated_smaller(scan: Scan, tmp_path: Path) -> None:

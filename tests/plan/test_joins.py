@@ -11,16 +11,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr
+from sundog.config import Settings
+from sundog.expr.calls import AggregateCall, JoinKey, JoinKind, NamedExpr, WindowCall
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.nodes import Arith, ArithOp, Column, Compare, CompareOp, Expr, Literal
-from sundog.plan.logical import Aggregate, Filter, Join, Limit, LogicalPlan, Project, Scan, Union
+from sundog.expr.ordering import SortKey
+from sundog.plan.costs import DRIVER
+from sundog.plan.logical import Aggregate, Filter, Join, Limit, LogicalPlan, Project, Scan, Union, Window
+from sundog.plan.lower.planner import Planner
 from sundog.plan.lower.push_filter import push_filter
+from sundog.plan.rules.order import optimize
+from sundog.runtime.driver import DriverRuntime
+from sundog.runtime.execute import StageRunner
 from sundog.support import Code, Declined
 from sundog.tables.parquet_folder import ParquetFolder
-from sundog.tables.table import DataFile, FileColumn
-from tests.plan.test_lower import Planned, explain, run
+from sundog.tables.table import DataFile, FileColumn, PartitionColumn
+from tests.plan.test_lower import RANGE_FRAME, ROW_FRAME, WHOLE, Planned, explain, run, sites
 
 LONG, TEXT = pa.int64(), pa.string()
 FACTS = 64_000
@@ -93,7 +100,7 @@ def answer(planned: Planned) -> tuple[Any, ...]:
 
 
 def metric(planned: Planned, name: str) -> int:
-    return int(planned.graph.metrics.get(name) + sum(record.metrics.get(name) for record in planned.records))
+    return int(planned.graph.planned_metrics().get(name) + sum(record.metrics.get(name) for record in planned.records))
 
 
 def test_keys_of_a_selective_dimension_prune_row_groups_of_a_clustered_fact(fact: Scan, dimension: Scan) -> None:
@@ -112,7 +119,8 @@ Aggregate: mode=final, keys=[]
       HashJoin: inner, clustered#1 = id#11
         BuildSide
           ParquetScan: dim, files=1, columns=[id#11], predicate=(id#11 < 10)
-        ParquetScan: fact, files=4, columns=[clustered#1, value#3], join_filters=[clustered#1: 10 keys], 64 row groups -> 1"""  # noqa: E501
+        ParquetScan: fact, files=4, columns=[clustered#1, value#3], \
+join_filters=[clustered#1: 10 keys], 64 row groups -> 1"""
     )
 
 
@@ -165,6 +173,15 @@ def test_outer_and_semi_joins_count_as_they_should(fact: Scan, dimension: Scan, 
 
 def _counted(left: LogicalPlan, right: LogicalPlan, kind: JoinKind) -> Aggregate:
     return Aggregate(joined(left, right, ID, CLUSTERED, kind), (), (AggregateCall("n#90", "count", (), LONG),))
+
+
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.SEMI])
+def test_a_window_whose_join_has_no_build_rows_is_not_read(fact: Scan, dimension: Scan, kind: JoinKind) -> None:
+    none = Filter(dimension, Compare(CompareOp.LT, PART, Literal(0, LONG)))
+    count = WindowCall("n#91", "count", (), LONG, WHOLE)
+    whole = Window(fact, (count,), (VALUE,), ())
+    assert run(joined(whole, none, CLUSTERED, ID, kind)).rows == []
+    assert metric(run(joined(whole, none, CLUSTERED, ID, kind)), "join_probes_skipped") > 0
 
 
 def test_keys_of_a_small_kept_side_prune_the_other(fact: Scan, dimension: Scan) -> None:
@@ -246,16 +263,55 @@ def _columns(*columns: Column) -> tuple[NamedExpr, ...]:
     return tuple(NamedExpr(each.name, each) for each in columns)
 
 
+@pytest.mark.parametrize("allowed", [0, 100])  # bytes: not even its rows fit; they do, but not with their index
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI])
-def test_a_build_side_that_no_process_may_hold_is_exchanged(fact: Scan, dimension: Scan, kind: JoinKind) -> None:
+def test_a_build_side_that_no_process_may_hold_is_exchanged(
+    fact: Scan, dimension: Scan, kind: JoinKind, allowed: int
+) -> None:
     tree = _counted(Filter(dimension, Compare(CompareOp.LT, ID, Literal(10, LONG))), fact, kind)
-    held, exchanged = run(tree), run(tree, max_build_share=0)
+    held, exchanged = run(tree), run(tree, max_build_share=allowed / (2 << 30))
     assert answer(exchanged) == answer(held)
     assert "PartitionedJoin" not in held.text
     assert "PartitionedJoin" in exchanged.text
     assert any("bytes of a process" in reason for reason in exchanged.graph.given_up.values())
-    if kind is JoinKind.INNER:  # what was built is too large to be held, but its keys are known
-        assert "join_filters=[clustered#1: 10 keys]" in exchanged.text
+    if kind is JoinKind.INNER:
+        assert ("join_filters=[clustered#1: 10 keys]" in exchanged.text) is (allowed > 0)
+
+
+def test_an_exploding_build_side_is_no_longer_gathered_when_it_is_too_large(fact: Scan, dimension: Scan) -> None:
+    """Of 80,000 pairs, 64 times as many as the rows that they are made of, a few batches are there when it stops."""
+    one_key = Project(dimension, (NamedExpr("one#91", Literal(1, LONG)), NamedExpr("id#11", ID)))
+    some = Project(Limit(dimension_as(dimension, 21), 80), (NamedExpr("one#92", Literal(1, LONG)),))
+    pairs = joined(one_key, some, column("one#91"), column("one#92"))
+    costs = {"max_build_share": 100_000 / (2 << 30), "join_batch_rows": 1000}
+    found = run(totals(joined(fact, pairs, ANYWHERE, ID)), **costs)
+    assert answer(found) == (80 * FACTS, 80 * sum(range(FACTS)))
+    stopped = [record for record in found.records if record.number in found.graph.given_up]
+    gathered = sum(record.operators[-2].rows for record in stopped if record.purpose == "Build side")
+    assert 6_000 < gathered < 20_000
+
+
+@pytest.mark.parametrize("kind", [JoinKind.SEMI, JoinKind.LEFT])
+def test_keys_of_held_rows_filter_nothing_where_they_are_too_many_to_gather(
+    fact: Scan, dimension: Scan, kind: JoinKind
+) -> None:
+    few = Filter(dimension, Compare(CompareOp.LT, ID, Literal(10, LONG)))
+    tree = _counted(few, fact, kind)
+    known, unknown = run(tree), run(tree, max_misjudged_broadcast=1e-6)
+    assert answer(known) == answer(unknown)
+    assert "join_filters=[clustered#1: 10 keys]" in known.text
+    assert "join_filters=[clustered#1: " not in unknown.text
+    assert any("no filter by these keys" in reason for reason in unknown.graph.given_up.values())
+
+
+def test_rows_between_stages_may_not_take_more_of_the_driver_than_allowed(fact: Scan, dimension: Scan) -> None:
+    """A join whose build side is too large is exchanged; where that is too much as well, Spark has the query."""
+    tree = totals(joined(fact, dimension, ANYWHERE, ID))
+    assert answer(run(tree, max_output_bytes=1 << 20)) == answer(run(tree))
+    with pytest.raises(Declined) as declined:
+        run(tree, max_output_bytes=1 << 10, max_build_share=0)
+    assert declined.value.reasons[0].code is Code.TOO_LARGE
+    assert "more than 1,024 bytes" in declined.value.reasons[0].sentence
 
 
 def test_all_build_sides_of_a_plan_are_held_together(fact: Scan, dimension: Scan) -> None:
@@ -305,6 +361,15 @@ def test_a_filter_stops_where_a_dropped_row_could_matter(fact: Scan, dimension: 
     assert not filtered(by_key, "clustered#1")  # the sum of bigints may overflow for a group that is dropped
     assert filtered(replace(by_key, aggregates=by_key.aggregates[:1]), "clustered#1")
     assert not filtered(replace(by_key, aggregates=by_key.aggregates[:1]), "n#90")
+    count = WindowCall("n#91", "count", (), LONG, WHOLE)
+    window = Window(fact, (count,), (CLUSTERED,), ())
+    assert filtered(window, "clustered#1")
+    assert not filtered(window, "value#3")
+    reaching = replace(window, calls=(replace(count, frame=RANGE_FRAME),), order_by=(SortKey(VALUE),))
+    assert not filtered(reaching, "clustered#1")  # key and offset may leave the type, in a partition that is dropped
+    assert filtered(replace(reaching, calls=(replace(count, frame=ROW_FRAME),)), "clustered#1")
+    raising = replace(count, filter=Compare(CompareOp.EQ, division, Literal(0, LONG)))
+    assert not filtered(replace(window, calls=(raising,)), "clustered#1")
     raising_key = replace(left_outer, keys=(JoinKey(division, ID),))
     assert not filtered(raising_key, "clustered#1")
 
@@ -327,3 +392,53 @@ def test_a_filter_goes_to_both_sides_of_an_equality(fact: Scan, dimension: Scan)
     kept = push_filter(joined(fact, dimension, CLUSTERED, ID, JoinKind.NULL_AWARE_ANTI), KeyFilter("clustered#1"))
     assert isinstance(kept, Join)
     assert kept.right == dimension  # a NULL of the right side decides for all rows
+
+
+def test_keys_of_a_join_rule_out_folders_of_a_partitioned_table(dimension: Scan, tmp_path: Path) -> None:
+    """`SELECT day, count(*) FROM facts JOIN dim ON day = id WHERE part = 7 GROUP BY day`: no file of another day is
+    read. A day of NULL has no partner."""
+    days = [*range(40), None]
+    files = []
+    for number, day in enumerate(days):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"value": np.arange(100)}), path, row_group_size=50)
+        found = path.stat()
+        files.append(DataFile(str(path), found.st_size, found.st_mtime_ns // 1_000_000, (day,)))
+    columns, parted = (FileColumn("value#1", "value", LONG),), (PartitionColumn("day#2", 0, LONG),)
+    facts = Scan(ParquetFolder(tuple(files), columns, parted, label="facts"), ("value#1", "day#2"))
+    day = column("day#2")
+    both = Join(facts, Filter(dimension, equals(PART, 7)), JoinKind.INNER, (JoinKey(day, ID),))
+    found = run(Aggregate(both, (NamedExpr("day#2", day),), (AggregateCall("n#90", "count", (), LONG),)))
+    assert [row for batch in found.rows for row in batch.to_pylist()] == [{"day#2": 7, "n#90": 100}]
+    assert metric(found, "files_pruned_join_filter") == len(days) - 1
+    assert metric(found, "row_groups_pruned_join_filter") == 0  # of files that are left
+    assert metric(found, "row_groups_scanned") == 3  # those of the day, and the dimension's
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1 << 20], ids=["in memory", "spilled"])
+def test_a_full_outer_join_without_equal_keys_knows_the_unmatched_rows_of_both_sides(
+    fact: Scan, dimension: Scan, memory: int
+) -> None:
+    """`SELECT count(*), count(id), count(value) FROM dim FULL JOIN fact ON id > value + 990`"""
+    few = Filter(dimension, Compare(CompareOp.GE, ID, Literal(900, LONG)))
+    later = Compare(CompareOp.GT, ID, Arith(ArithOp.ADD, VALUE, Literal(990, LONG), LONG))
+    both = Join(few, fact, JoinKind.FULL, (), later)
+    calls = [AggregateCall(f"n#{at}", "count", of, LONG) for at, of in ((90, ()), (91, (ID,)), (92, (VALUE,)))]
+    planner = Planner(optimize(Aggregate(both, (), tuple(calls))), Settings(), sites(DRIVER, memory=memory))
+    runner = StageRunner(DriverRuntime(2, memory))
+    planner.plan(lambda step: runner.answer(step.stage))
+    assert planner.graph.result is not None
+    found = Planned(planner.graph, runner.rows(planner.graph.result), runner.records.in_order())
+    pairs = sum(range(1, 10))
+    ids_alone, values_alone = 100 - 9, FACTS - 9
+    assert answer(found) == (pairs + ids_alone + values_alone, pairs + ids_alone, pairs + values_alone)
+    assert (metric(found, "spill_count") > 0) == (memory == 1 << 20)
+
+
+def test_a_full_outer_join_of_many_pairs_stays_on_spark(fact: Scan, dimension: Scan) -> None:
+    later = Compare(CompareOp.GT, ID, VALUE)
+    tree = Aggregate(Join(dimension, fact, JoinKind.FULL, (), later), (), (AggregateCall("n#90", "count", (), LONG),))
+    with pytest.raises(Declined, match="1,000 times 64,000 pairs for one task; 1,000,000 are compared"):
+        run(tree, max_unkeyed_pairs=1_000_000)
+    [batch] = [batch for batch in run(tree).rows if batch.num_rows]
+    assert batch.column(0)[0].as_py() == sum(range(1000)) + 1 + (FACTS - 999)

@@ -21,10 +21,12 @@ from sundog.operators.window.ranges.halo import RangeRepartition
 from sundog.plan.costs import DRIVER, EXECUTORS, Costs
 from sundog.plan.explain import outline, render_plan, steps_of
 from sundog.plan.logical import Aggregate, Filter, Limit, LogicalPlan, Project, Scan, Sort, TopK, Union, Window
-from sundog.plan.lower.planner import Planner, Rows, Sites
+from sundog.plan.lower.planner import Planner, Rows
+from sundog.plan.outputs import Exchange
 from sundog.plan.records import StageRecord
 from sundog.plan.rules.order import optimize
-from sundog.plan.stages import Exchange, Place, Site, StageGraph
+from sundog.plan.sites import Sites
+from sundog.plan.stages import Place, Site, StageGraph
 from sundog.report.explain import analyzed_text, counts_of
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
@@ -88,16 +90,23 @@ class Planned:
         return [stage.purpose for stage in steps_of(self.graph)]
 
 
-def sites(costs: Costs, executors: Costs = EXECUTORS, problem: str | None = None, memory: int = 1 << 30) -> Sites:
-    remote = Site(Place.EXECUTORS, 2, memory, executors)
+def sites(
+    costs: Costs,
+    executors: Costs = EXECUTORS,
+    problem: str | None = None,
+    memory: int = 1 << 30,
+    slots: int = 2,
+    processes: int = 0,
+) -> Sites:
+    remote = Site(Place.EXECUTORS, slots, memory, executors, processes)
     return Sites(Site(Place.DRIVER, 2, memory, costs), lambda: remote, problem)
 
 
-def run(tree: LogicalPlan, **numbers: float) -> Planned:
-    """Plan and run on driver threads."""
+def run(tree: LogicalPlan, max_output_bytes: int | None = None, **numbers: float) -> Planned:
+    """Plan and run on driver threads. `max_output_bytes`: of the rows that a stage puts out."""
     planner = Planner(optimize(tree), Settings(placement="driver"), sites(replace(DRIVER, **numbers)))
-    runner = StageRunner(DriverRuntime(2, 1 << 30))
-    planner.plan(lambda step: runner.rows(step.stage))
+    runner = StageRunner(DriverRuntime(2, 1 << 30, max_output_bytes=max_output_bytes))
+    planner.plan(lambda step: runner.answer(step.stage))
     assert planner.graph.result is not None
     rows = runner.rows(planner.graph.result)
     return Planned(planner.graph, rows, runner.records.in_order())
@@ -108,7 +117,7 @@ def explain(tree: LogicalPlan, place: str = "executors", **numbers: float) -> st
     costs = replace(DRIVER, **numbers), replace(EXECUTORS, **numbers)
     planner = Planner(optimize(tree), Settings(placement=place), sites(*costs))  # type: ignore[arg-type]
     runner = StageRunner(DriverRuntime(2, 1 << 30))
-    return render_plan(planner.plan(lambda step: runner.rows(step.stage) if step.is_probe else None))
+    return render_plan(planner.plan(lambda step: runner.answer(step.stage) if step.is_probe else None))
 
 
 def by(*columns: Column, descending: bool = False) -> tuple[SortKey, ...]:
@@ -144,7 +153,7 @@ def column_of(rows: Rows, name: str) -> list[object]:
 TOPK = """\
 LateMaterialize: columns=[s#5]
   TopK: fetch=3, order=[id#1 DESC NULLS LAST]
-    ParquetScan: t, files=4, columns=[id#1, s#5], dynamic_rg_pruning=eligible"""
+    ParquetScan: t, files=4, columns=[id#1], dynamic_rg_pruning=eligible"""
 
 
 def topk(scan: Scan) -> LogicalPlan:
@@ -160,8 +169,8 @@ def test_the_stages_of_a_topk_belong_to_the_lines_of_its_plan(scan: Scan) -> Non
     found = run(topk(scan))
     assert found.text == TOPK
     assert column_of(found.rows, "id#1") == [ROWS - 1, ROWS - 2, ROWS - 3]
-    taken = {line.text.partition(":")[0]: [stage.purpose for stage in line.stages] for line in outline(found.graph)}
-    assert taken == {"LateMaterialize": ["Materialize"], "TopK": ["TopK search"], "ParquetScan": []}
+    taken = {line.name: [stage.purpose for stage in line.stages] for line in outline(found.graph)}
+    assert taken == {"LateMaterialize": ["Materialize"], "TopK": ["TopK search"], "ParquetScan": ["TopK search"]}
     assert found.steps == []
 
 
@@ -202,6 +211,12 @@ Aggregate: mode=final, keys=[k#2]
       ParquetScan: t, files=4, columns=[k#2, v#3]"""
 
 
+SHARES = """\
+Aggregate: mode=final, keys=[k#2]
+  Aggregate: mode=partial, keys=[k#2], aggregates=[sum(v#3) AS sum#9]
+    ParquetScan: t, files=4, columns=[k#2, v#3], read by each of 2 tasks"""
+
+
 def grouped(scan: Scan) -> LogicalPlan:
     return Aggregate(scan, keys(KEY), (total(),))
 
@@ -217,15 +232,13 @@ def test_groups_on_the_driver_are_exchanged(scan: Scan) -> None:
     [
         ({}, EXCHANGED.replace("HashExchange: keys=[k#2]", "Gather: few groups are merged on the driver")),
         ({**SMALL_TASKS, "gather_groups": 10, "shuffle_ns_per_row": 0, "shuffle_ns_per_byte": 0}, EXCHANGED),
+        ({**SMALL_TASKS, "gather_groups": 10, "shuffle_ns_per_row": 1e6, "max_scattered_reads": 1}, SHARES),
         (
-            {**SMALL_TASKS, "gather_groups": 10, "shuffle_ns_per_row": 1e6},
-            "Aggregate: mode=final, keys=[k#2]\n"
-            "  Aggregate: mode=partial, keys=[k#2], aggregates=[sum(v#3) AS sum#9]\n"
-            "    HashShares: each of 2 tasks reads all rows\n"
-            "      ParquetScan: t, files=4, columns=[k#2, v#3]",
+            {**SMALL_TASKS, "gather_groups": 10, "shuffle_ns_per_row": 1e6, "few_slots": 1, "max_reads_by_many": 1},
+            EXCHANGED,
         ),
     ],
-    ids=["gather", "exchange", "shares"],
+    ids=["gather", "exchange", "shares", "too many slots for shares"],
 )
 def test_on_executors_costs_choose_how_groups_come_together(
     scan: Scan, numbers: dict[str, float], expected: str
@@ -312,7 +325,6 @@ def test_rows_that_are_moved_on_threads_carry_nothing_but_their_columns(scan: Sc
     (move,) = moves_of(found.graph)
     assert move.partitions == 8
     assert move.ordered
-    assert not move.number_rows
     assert move.schema.names == ["k#2", "v#3", "id#1"]
     ids = sorted(range(ROWS), key=lambda number: number * 7919 % 1000)
     assert column_of(found.rows, "id#1") == ids
@@ -343,7 +355,7 @@ def test_a_running_total_holds_its_ranges_and_reads_them_twice(scan: Scan) -> No
 
 
 def test_ranges_that_do_not_add_up_are_given_up_and_the_plan_shows_what_ran(scan: Scan) -> None:
-    """Sums of doubles that may overflow on the way depend on where they are cut."""
+    """Sums of doubles whose partial sums may overflow depend on where they are cut."""
     tree = over(Project(scan, keys(ID, WILD)), RUNNING, *by(ID), column=WILD)
     found = run(tree, **SMALL_TASKS)
     assert "RangeRead" in explain(tree, "driver", **SMALL_TASKS)
@@ -403,9 +415,9 @@ Aggregate: mode=final, keys=[]
     )
     assert column_of(found.rows, "count#8") == [ROWS + ROWS * 3 // 10]
     assert column_of(found.rows, "sum#9") == [ROWS // 10 * (3 + 45)]
-    read = [line for line in outline(found.graph) if line.input is not None]
+    read = [line for line in outline(found.graph) if any(each.input is not None for each in line.counters)]
     counted = [counts_of(line, found.records) for line in read]
-    assert [None if each is None else each[0].rows for each in counted] == [ROWS * 3 // 10, ROWS, None]
+    assert [None if each is None else each[0].rows for each in counted] == [ROWS * 3 // 10, ROWS, ROWS]
 
 
 @pytest.mark.parametrize(
@@ -426,6 +438,30 @@ def test_the_place_follows_settings_size_and_problems(
     else:
         with pytest.raises(Declined, match=expected):
             _ = planner.site
+
+
+@pytest.mark.parametrize(
+    ("memory", "factor", "expected"),
+    [
+        (None, 1, Place.EXECUTORS),  # of a cluster
+        (1 << 40, 0.26, Place.DRIVER),
+        (1 << 40, 0.24, Place.EXECUTORS),
+        (1 << 10, 0.9, Place.EXECUTORS),  # a small machine takes no more than is set
+        (1 << 10, 1.1, Place.DRIVER),
+    ],
+)
+def test_a_local_session_reads_more_on_the_driver(
+    scan: Scan, memory: int | None, factor: float, expected: Place
+) -> None:
+    """`factor`: what is set over what the query reads, which is a little less than the bound itself."""
+    tree = optimize(grouped(scan))
+    size = Planner(tree, Settings(), sites(DRIVER)).facts.size(tree)
+    assert size is not None
+    settings = Settings(driver_max_bytes=int(size.column_bytes * factor) - (memory is None))
+    places = replace(sites(DRIVER), local_memory_bytes=memory)
+    assert Planner(tree, settings, places).site.place is expected
+    window = optimize(over(Project(scan, keys(ID, VALUE)), RUNNING, *by(ID)))
+    assert Planner(window, Settings(driver_max_bytes=1 << 10), places).site.place is Place.EXECUTORS
 
 
 def test_what_each_operator_counted_stands_beside_it(scan: Scan) -> None:

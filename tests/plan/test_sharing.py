@@ -1,8 +1,9 @@
-"""Subplans that are used several times: which are equal, which are shared, and what comes of it."""
+"""Subplans that are used several times: which are equal, which are computed once, and the resulting plans."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import pyarrow as pa
 import pytest
@@ -131,8 +132,8 @@ def test_groups_that_are_read_twice_are_computed_once(scan: Scan) -> None:
     order = [(name, "ascending") for name in tables[0].column_names]
     assert tables[0].num_rows > 0
     assert tables[0].sort_by(order) == tables[1].sort_by(order)
-    assert shared.graph.metrics.get("subplans_shared") == 1
-    assert alone.graph.metrics.get("subplans_shared") == 0
+    assert shared.graph.planned_metrics().get("subplans_shared") == 1
+    assert alone.graph.planned_metrics().get("subplans_shared") == 0
     scanned = [sum(record.metrics.get("row_groups_scanned") for record in each.records) for each in (shared, alone)]
     assert scanned[1] == 2 * scanned[0] > 0
 
@@ -150,9 +151,34 @@ def test_a_column_that_only_one_place_shows_is_there(scan: Scan) -> None:
     first, second = groups(scan, 100), groups(copy(scan, 50), 200)
     left = Project(first, (NamedExpr("key#101", Column("key#101", LONG)),))
     tree = optimize(twice(left, second))
-    shared = [node for node in walk(share_subplans(tree, lambda *_: True)) if isinstance(node, Shared)]
+    shared = [node for node in walk(share_subplans(tree, lambda *_: True, count())) if isinstance(node, Shared)]
     assert [len(node.schema) for node in shared] == [2, 3]
     assert len(shared[0].child.schema) == 3
+    found = pa.Table.from_batches(run(tree).rows)
+    assert found.num_rows == pa.Table.from_batches(run(tree, shared_bytes=0).rows).num_rows > 0
+
+
+@pytest.mark.parametrize("first_shows_more", [False, True])
+def test_windows_are_shared_only_if_they_show_the_same_columns(scan: Scan, first_shows_more: bool) -> None:
+    def ranked(scan: Scan, number: int, shows_v: bool) -> Project:
+        """Ranks of groups with one key of theirs, or both: the other is hidden below the window."""
+        below = groups(scan, number)
+        total = SortKey(Column(f"total#{number}", LONG), False, True)
+        call = test_lower.WindowCall(f"r#{number + 3}", "rank", (), pa.int32(), test_lower.RUNNING)
+        window = Window(below, (call,), (), (total,))
+        names = [f"key#{number + 1}", call.name, *([f"v#{number + 2}"] if shows_v else [])]
+        columns = (Column(name, window.schema.field(name).type) for name in names)
+        return Project(
+            window, tuple(NamedExpr(f"{name}0", column) for name, column in zip(names, columns, strict=True))
+        )
+
+    one, two = ranked(scan, 100, first_shows_more), ranked(copy(scan, 50), 200, not first_shows_more)
+    tree = optimize(twice(one, two))
+    shared = [node for node in walk(share_subplans(tree, lambda *_: True, count())) if isinstance(node, Shared)]
+    assert [type(node.child) for node in shared] == [Aggregate, Aggregate]
+    same = optimize(twice(ranked(scan, 100, True), ranked(copy(scan, 50), 200, True)))
+    shared = [node for node in walk(share_subplans(same, lambda *_: True, count())) if isinstance(node, Shared)]
+    assert [type(node.child) for node in shared] == [Window, Window]
     found = pa.Table.from_batches(run(tree).rows)
     assert found.num_rows == pa.Table.from_batches(run(tree, shared_bytes=0).rows).num_rows > 0
 
@@ -166,8 +192,8 @@ def test_groups_whose_places_filter_them_are_computed_there(scan: Scan) -> None:
         keys = (JoinKey(Column(grouped.keys[0].name, LONG), of(few, "k")),)
         sides.append(Join(grouped, rare, JoinKind.INNER, keys))
     tree = Aggregate(twice(*sides), (), (AggregateCall("n#900", "count", (), LONG),))
-    assert run(tree).graph.metrics.get("subplans_shared") == 0
-    assert run(tree, min_shared_reads=0.001).graph.metrics.get("subplans_shared") == 1
+    assert run(tree).graph.planned_metrics().get("subplans_shared") == 0
+    assert run(tree, min_shared_reads=0.001).graph.planned_metrics().get("subplans_shared") == 1
 
 
 def test_the_largest_subplan_is_shared_and_inner_ones_with_other_places(scan: Scan) -> None:
@@ -178,8 +204,10 @@ def test_the_largest_subplan_is_shared_and_inner_ones_with_other_places(scan: Sc
 
     pair = twice(upper(scan, 100), upper(copy(scan, 50), 200))
     tree = twice(pair, groups(copy(scan, 80), 300))
-    shared = [node for node in walk(share_subplans(optimize(tree), lambda *_: True)) if isinstance(node, Shared)]
+    shared = [
+        node for node in walk(share_subplans(optimize(tree), lambda *_: True, count())) if isinstance(node, Shared)
+    ]
     assert {(node.number, node.readers) for node in shared} == {(0, 2), (1, 2)}
     result = run(tree)
-    assert result.graph.metrics.get("subplans_shared") == 2
+    assert result.graph.planned_metrics().get("subplans_shared") == 2
     assert sum(b.num_rows for b in result.rows) == sum(b.num_rows for b in run(tree, shared_bytes=0).rows)

@@ -17,12 +17,13 @@ from sundog.config import Settings
 from sundog.parquet.reading import DataFile
 from sundog.plan.costs import DRIVER, EXECUTORS, Costs, SiteCosts
 from sundog.plan.explain import outline
-from sundog.plan.lower.planner import Planner, Sites
+from sundog.plan.lower.planner import Planner
 from sundog.plan.rules.order import optimize
+from sundog.plan.sites import Sites
 from sundog.plan.stages import Place, Site
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
-from sundog.simulate.model import Cluster, Model
+from sundog.simulate.model import Model, SimulatedCluster
 from sundog.simulate.queries import QUERIES
 from sundog.simulate.run import Simulation, simulate
 from sundog.simulate.synthetic import COLUMNS, SyntheticTable
@@ -38,7 +39,7 @@ def table(rows: int, row_groups: int, clustering: float = 1.0, distinct: int = 1
 
 def run(query: str, executors: int, rows: int = 10**9, clustering: float = 1.0, distinct: int = 10**6) -> Simulation:
     made = table(rows, max(rows // 10**6, 1), clustering, distinct)
-    return simulate(QUERIES[query], made, Cluster(executors, 4))
+    return simulate(QUERIES[query], made, SimulatedCluster(executors, 4))
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -78,11 +79,11 @@ def test_groups_that_do_not_repeat_are_moved_one_by_one() -> None:
 
 def test_costs_and_cluster_change_the_prediction() -> None:
     made, query = table(10**8, 100), QUERIES["groups"]
-    base = simulate(query, made, Cluster(8, 4))
+    base = simulate(query, made, SimulatedCluster(8, 4))
     slow = SiteCosts(DRIVER, replace(EXECUTORS, group_ns_per_row=1000.0))
-    assert simulate(query, made, Cluster(8, 4), slow).cpu_seconds > 1.5 * base.cpu_seconds
-    assert simulate(query, made, Cluster(8, 4, processors=2)).seconds > 2 * base.seconds
-    assert simulate(query, made, Cluster(8, 4, storage=1e6)).seconds > 10 * base.seconds
+    assert simulate(query, made, SimulatedCluster(8, 4), slow).cpu_seconds > 1.5 * base.cpu_seconds
+    assert simulate(query, made, SimulatedCluster(8, 4, processors=2)).seconds > 2 * base.seconds
+    assert simulate(query, made, SimulatedCluster(8, 4, storage=1e6)).seconds > 10 * base.seconds
 
 
 def written(folder: Path, rows: int) -> ParquetFolder:
@@ -115,13 +116,13 @@ def test_rows_and_tasks_are_those_that_a_run_counts(query: str, tmp_path: Path) 
     sites = Sites(site, lambda: site, "none")
     runner = StageRunner(DriverRuntime(2, 1 << 30))
     planner = Planner(optimize(QUERIES[query](written(tmp_path, rows))), Settings(placement="driver"), sites)
-    graph = planner.plan(lambda step: runner.rows(step.stage))
+    graph = planner.plan(lambda step: runner.answer(step.stage))
     assert graph.result is not None
     runner.rows(graph.result)
     made = table(rows, 20)
     paths = {file.path: str(tmp_path / f"{number}.parquet") for number, file in enumerate(made.table.files)}
     footers = replace(made.footers, paths=tuple(paths[path] for path in made.footers.paths))
-    model = Model(replace(made, footers=footers), Cluster(1, 2), {Place.DRIVER: site})
+    model = Model(replace(made, footers=footers), SimulatedCluster(1, 2), {Place.DRIVER: site})
     estimates = {stage.number: stage for stage in model.estimate(graph)}
     for record in runner.records.in_order():
         estimate = estimates[record.number]

@@ -1,8 +1,9 @@
-"""How many ranges a window gets: for the slots, for the memory of a task, and none for next to nothing; and that no
-exchange gets more partitions than can be numbered."""
+"""Number of ranges of a window: by slots, by the memory of a task, and one range for few rows. No exchange gets more
+partitions than can be numbered."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,7 +12,10 @@ import pytest
 from sundog.columns.key_layout import MAX_TARGETS
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
+from sundog.expr.ordering import SortKey
+from sundog.parquet.reading import FileColumn
 from sundog.plan.costs import DRIVER, EXECUTORS
+from sundog.plan.logical import Limit, Scan, TopK, Window
 from sundog.plan.lower.facts import Size
 from sundog.plan.lower.sizes import (
     exchange_partitions,
@@ -19,11 +23,16 @@ from sundog.plan.lower.sizes import (
     group_partitions,
     join_partitions,
     key_partitions,
+    result_of,
+    sampled_row_groups,
     sorted_ranges,
     waiting_parts,
     window_ranges,
 )
+from sundog.plan.outputs import Exchange, Result
 from sundog.plan.stages import Place, Site
+from sundog.tables.parquet_folder import ParquetFolder
+from tests.runtime.toys import Modulo
 
 TASK_BYTES = DRIVER.task_bytes
 
@@ -90,3 +99,51 @@ def test_an_input_too_small_to_share_out_is_one_range() -> None:
     assert sorted_ranges(None, Site(Place.DRIVER, 4, 1 << 34, DRIVER)) == window_ranges(
         None, Site(Place.DRIVER, 4, 1 << 34, DRIVER)
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "unsplit_rows", "expected"),
+    [
+        ([], 10, []),
+        ([3, 3, 3, 3], 0, [[0], [1], [2], [3]]),
+        ([0, 0, 5], 0, [[0], [1], [2]]),
+        ([3, 3, 3, 3], 6, [[0, 1], [2, 3]]),
+        ([3, 3, 3, 3], 100, [[0, 1, 2, 3]]),
+        ([20, 0, 1, 9, 1], 10, [[0], [1, 2, 3], [4]]),
+    ],
+)
+def test_small_partitions_beside_each_other_are_one_on_threads(
+    rows: list[int], unsplit_rows: int, expected: list[list[int]]
+) -> None:
+    joined = Exchange(Modulo(max(len(rows), 1)), unsplit_rows).joined(rows)
+    assert [list(group) for group in joined] == expected
+
+
+def test_the_plan_says_what_becomes_of_its_rows() -> None:
+    """Whether they are one partition where Spark has one, and whether a limit may end the tasks early."""
+    scan = Scan(ParquetFolder((), (FileColumn("k", "k", pa.int64()),)), ("k",))
+    keys = (SortKey(Column("k", pa.int64())),)
+    window = Window(scan, (), (), keys)
+    few = Result(1 << 20)
+    assert result_of(scan, ()) == few
+    assert result_of(window, ()) == result_of(TopK(scan, keys, 3), ()) == Result(math.inf)
+    assert result_of(Limit(window, 3), ()) == Result(math.inf, may_stop_early=True)
+    assert result_of(scan, [Limit(window, 3)]) == Result(1 << 20, may_stop_early=True)
+    assert result_of(scan, [window]) == few
+
+
+def test_a_sample_has_row_groups_for_every_range() -> None:
+    site = Site(Place.DRIVER, 16, 1 << 30, DRIVER)
+    few, many = Size(1, 1), Size(100 * TASK_BYTES, 1)
+    assert (sampled_row_groups(few, site), sampled_row_groups(many, site)) == (8, 64)
+    other = replace(site, costs=replace(DRIVER, sample_row_groups_per_range=0, sample_row_groups=5))
+    assert sampled_row_groups(many, other) == 5
+
+
+def test_parts_and_partitions_are_as_small_as_the_costs_say() -> None:
+    size = Size(1 << 34, 1 << 24)
+    site = Site(Place.DRIVER, 1, 1 << 30, DRIVER)
+    small = replace(site, costs=replace(DRIVER, waiting_part_share=0.25, key_partitions_per_range=5))
+    assert waiting_parts(2, size, site) == (1 << 23) // (3 << 19) + 1
+    assert waiting_parts(2, size, small) == (1 << 23) // (1 << 19) + 1
+    assert (key_partitions(size, site), key_partitions(size, small)) == (256, 640)

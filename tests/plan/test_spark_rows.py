@@ -15,8 +15,9 @@ from sundog.expr.ordering import SortKey
 from sundog.plan.costs import DRIVER, EXECUTORS
 from sundog.plan.explain import render_plan
 from sundog.plan.logical import Aggregate, Foreign, LogicalPlan, RowsEstimate, Window
-from sundog.plan.lower.planner import Planner, Rows, Sites, Step
+from sundog.plan.lower.planner import Planner, Rows, Step
 from sundog.plan.rules.order import optimize
+from sundog.plan.sites import Sites
 from sundog.plan.spark_rows import FirstKeys, why_left_to_spark
 from sundog.plan.stages import Place, Site
 from sundog.support import Code, Declined

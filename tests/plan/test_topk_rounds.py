@@ -1,4 +1,5 @@
-"""Rounds of a top-k on executors: their number grows with the logarithm of the row groups, whatever must be read."""
+"""Rounds of a top-k on executors: their number grows with the logarithm of the row groups, whichever of these must be
+read."""
 
 from __future__ import annotations
 
@@ -78,5 +79,5 @@ def test_a_threshold_of_the_first_round_ends_the_search() -> None:
 
     found = search(10_000, where)
     assert sizes_of_rounds(found, 1, tight) == [1, 1]
-    assert found.metrics.get("row_groups_pruned_dynamic_filter") == 9_998
-    assert found.metrics.get("topk_rounds") == 2
+    assert found.scan_counted["row_groups_pruned_dynamic_filter"] == 9_998
+    assert found.counted["topk_rounds"] == 2

@@ -4,8 +4,9 @@ without a JVM.
     .venv/bin/python -m tests.plans.record
     .venvs/4.1/bin/python -m tests.plans.record
 
-The plans go into the folder of the Spark that is installed; what that Spark cannot analyse is left out and printed.
-A plan is recorded the same whatever is recorded beside it, and wherever. Then look at what changed: `git diff --no-index tests/plans/4.2 tests/plans/4.3`.
+The plans go into the folder of the Spark that is installed; what that Spark cannot analyse is left out and printed. A
+plan is recorded the same whatever is recorded beside it, and wherever. Then look at what changed: `git diff --no-index
+tests/plans/4.2 tests/plans/4.3`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `tests/plans/record.py` runs it.
 
 Each group becomes `<version>/expr_<group>.json`: a list of {"sql", "nodes"}, where `nodes` is the optimised
-expression's JSON with the fields that the JSON leaves out filled in by `front/jvm/details.py`. What must come out of
-them stands in `expr_<group>.txt`, which `tests/front/test_expressions.py` compares (and writes with
+expression's JSON with the fields that the JSON leaves out filled in by `front/jvm/expression_details.py`. The expected
+translation is in `expr_<group>.txt`, which `tests/front/test_expressions.py` compares (and writes with
 SUNDOG_UPDATE_GOLDEN=1).
 """
 
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from tests.plans.analysed import analysed, stable_text
 
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm.details import complete, read_details
+from sundog.front.jvm.expression_details import complete, read_details
 from sundog.types import TIMESTAMP, TIMESTAMP_NTZ
 from sundog.versions import spark_version
 
@@ -49,7 +49,8 @@ GROUPS: dict[str, list[str]] = {
     "literals": [
         "1Y", "2S", "3", "-4L", "cast(1.5 as float)", "float('NaN')", "cast(1e-40 as float)", "2.5d", "double('NaN')",
         "-double('Infinity')", "cast('-0.0' as double)", "1.23BD", "1e-10BD", "cast(1 as decimal(38,10))",
-        "cast(-12345678901234567890123456789.1 as decimal(38,9))", "'a\"b\\n\u00e9\U0001f600'", "''", "'null'", "X'01FF'",
+        "cast(-12345678901234567890123456789.1 as decimal(38,9))", "'a\"b\\n\u00e9\U0001f600'", "''", "'null'",
+        "X'01FF'",
         "X''", "date'2020-02-29'", "date'0001-01-01'", "date'12345-01-02'", "date_sub(date'0001-01-01', 400)",
         "timestamp'2020-01-01 00:00:00.123456'", "timestamp'0001-01-01 00:00:00'", "timestamp'12345-01-02 03:04:05.5'",
         "timestamp_ntz'9999-12-31 23:59:59.999999'", "interval '1 2:3:4.5' day to second", "interval 3 hours", "null",
@@ -66,14 +67,16 @@ GROUPS: dict[str, list[str]] = {
     "arithmetic": [
         "i + 1", "l - 1", "b * b", "d / 2", "l / i", "l div 2", "i % 3", "try_add(i, 1)", "try_divide(l, 2)",
         "try_mod(l, 2)", "try_subtract(dc, dc)", "-i", "abs(l)", "-dc", "dc + dc", "dc * dd", "dc / dc", "dc % dc",
-        "dc div 2", "dd div dd", "dd % cast(0.1 as decimal(38,38))", "f + d", "i + dc", "d % 0.5", "abs(d)", "positive(i)", "-dd", "abs(dd)",
+        "dc div 2", "dd div dd", "dd % cast(0.1 as decimal(38,38))", "f + d", "i + dc", "d % 0.5", "abs(d)",
+        "positive(i)", "-dd", "abs(dd)",
         "power(d, 2)", "power(i, 2)", "power(d, 3)", "power(d, d)",
     ],
     "casts": [
         "cast(i as bigint)", "cast(l as int)", "try_cast(l as tinyint)", "cast(i as double)", "cast(d as int)",
         "cast(d as float)", "cast(dc as int)", "cast(dc + dc as int)", "cast(cast(dc as decimal(17,2)) * 1 as int)",
         "cast(i as decimal(10,2))", "cast(dd as decimal(10,2))", "cast(dc as double)", "cast(dc as float)",
-        "cast(d as decimal(10,2))", "cast(l as string)", "cast(d as string)", "cast(dc as string)", "cast(da as string)",
+        "cast(d as decimal(10,2))", "cast(l as string)", "cast(d as string)", "cast(dc as string)",
+        "cast(da as string)",
         "cast(ts as string)", "cast(s as int)", "cast(s as double)", "cast(s as date)", "cast(s as boolean)",
         "cast(s as binary)", "cast(bi as string)", "cast(ts as date)", "cast(da as timestamp)", "cast(tn as timestamp)",
         "cast(ts as timestamp_ntz)", "cast(ts as bigint)", "cast(l as timestamp)", "cast(i as boolean)",

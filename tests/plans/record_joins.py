@@ -16,7 +16,9 @@ QUERIES = {
     "join_left": """SELECT a.grp, count(b.id) c FROM events a LEFT JOIN events b
         ON a.id = b.seq AND a.num > 5 AND b.num > 5 GROUP BY a.grp""",
     "join_right": "SELECT * FROM (SELECT id, s FROM events) a RIGHT JOIN events b ON a.id = b.seq ORDER BY b.d LIMIT 5",
-    "join_full": "SELECT coalesce(a.id, b.seq) k, count(*) c FROM events a FULL JOIN events b ON a.id = b.seq GROUP BY 1",
+    "join_full": (
+        "SELECT coalesce(a.id, b.seq) k, count(*) c FROM events a FULL JOIN events b ON a.id = b.seq GROUP BY 1"
+    ),
     "join_cross": "SELECT count(*) c FROM events a CROSS JOIN (SELECT max(num) m FROM events) b WHERE a.num > b.m - 10",
     "join_semi": "SELECT grp, count(*) c FROM events WHERE id IN (SELECT seq FROM events WHERE num > 3) GROUP BY grp",
     "join_anti": """SELECT grp, count(*) c FROM events a
@@ -49,7 +51,9 @@ QUERIES = {
 RUNTIME_FILTERS = {
     "join_dynamic_pruning": """SELECT b.s, count(*) c FROM parted a JOIN events b ON a.grp = b.num
         WHERE b.s = 'a' AND a.id > 3 GROUP BY b.s""",
-    "join_pruning_only": "SELECT b.s, count(*) c FROM parted a JOIN events b ON a.grp <=> b.num WHERE b.s = 'a' GROUP BY b.s",
+    "join_pruning_only": (
+        "SELECT b.s, count(*) c FROM parted a JOIN events b ON a.grp <=> b.num WHERE b.s = 'a' GROUP BY b.s"
+    ),
     "join_bloom_filter": """SELECT b.s, count(*) c FROM events a JOIN events b ON a.id = b.seq
         WHERE b.s = 'a' GROUP BY b.s""",
     "partition_subquery": "SELECT grp, count(*) c FROM parted WHERE grp = (SELECT max(num) FROM events) GROUP BY grp",

@@ -18,5 +18,7 @@ QUERIES = {
         ON a.id = b.seq AND a.num > (SELECT avg(num) FROM events) GROUP BY a.grp""",
     "subquery_correlated": """SELECT grp, count(*) c FROM events a
         WHERE num > (SELECT avg(num) FROM events b WHERE a.grp = b.grp) GROUP BY grp""",
-    "subquery_of_sparks": "SELECT grp, count(*) c FROM events WHERE s = (SELECT max(reverse(s)) FROM events) GROUP BY grp",
+    "subquery_of_sparks": (
+        "SELECT grp, count(*) c FROM events WHERE s = (SELECT max(reverse(s)) FROM events) GROUP BY grp"
+    ),
 }

@@ -1,4 +1,4 @@
-"""Recorded plans hold constants as Catalyst prints them; this makes of them what `front/jvm/details.py` brings.
+"""Recorded plans hold constants as Catalyst prints them; this makes of them what `jvm/expression_details.py` brings.
 
 All were recorded in UTC and hold no string that is not UTF-8, so that their texts say everything.
 """

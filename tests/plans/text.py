@@ -1,4 +1,4 @@
-"""A logical plan as text, for golden files: what the front made of Catalyst's plan, after the rules."""
+"""A logical plan as text for golden files: the translation of Catalyst's plan, after the rules."""
 
 from __future__ import annotations
 

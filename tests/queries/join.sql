@@ -95,3 +95,37 @@ SELECT a.grp, count(b.id) c FROM events a LEFT JOIN nothing b ON a.id = b.id GRO
 SELECT a.wide, count(*) c FROM events a JOIN events b ON a.wide = b.wide AND a.ts = b.ts AND a.bin <=> b.bin AND a.flag = b.flag GROUP BY a.wide;
 -- expect: accelerated
 SELECT id, sum(num) OVER (PARTITION BY grp ORDER BY id) w FROM (SELECT a.id, a.grp, b.num FROM events a JOIN events b ON a.id = b.seq);
+-- expect: accelerated
+SELECT num, grp FROM events WHERE id < 900 INTERSECT ALL SELECT num, grp FROM events WHERE id > 300;
+-- expect: accelerated
+SELECT num, grp FROM events WHERE id < 900 EXCEPT ALL SELECT num, grp FROM events WHERE id > 300;
+-- expect: accelerated
+SELECT grp, count(*) n FROM (SELECT num, grp FROM events EXCEPT ALL SELECT num, grp FROM events WHERE id > 300) GROUP BY grp;
+-- expect: accelerated
+SELECT /*+ MERGE(p) */ e.grp, count(*) n, sum(p.num) s FROM events e JOIN events p ON e.id = p.num GROUP BY e.grp;
+-- expect: accelerated
+SELECT /*+ MERGE(e) */ e.grp, p.small, count(*) n FROM events e FULL OUTER JOIN events p ON e.id = p.num GROUP BY e.grp, p.small;
+-- expect: accelerated
+SELECT /*+ SHUFFLE_HASH(e) */ e.grp, count(*) n, count(p.id) c FROM events e LEFT JOIN events p ON e.id = p.num GROUP BY e.grp;
+-- expect: accelerated
+SELECT /*+ SHUFFLE_HASH(p) */ grp, count(*) n FROM events e WHERE EXISTS (SELECT 1 FROM events p WHERE p.num = e.id) GROUP BY grp;
+-- expect: accelerated
+SELECT /*+ SHUFFLE_REPLICATE_NL(p) */ e.grp, count(*) n FROM events e JOIN events p ON e.num <=> p.num WHERE p.id < 40 GROUP BY e.grp;
+-- expect: accelerated
+SELECT /*+ SHUFFLE_REPLICATE_NL(p) */ count(*) n, sum(e.num) s FROM events e JOIN (SELECT num, id FROM events WHERE id < 5) p ON e.num < p.num;
+-- expect: accelerated
+SELECT /*+ BROADCAST(e) */ p.small, count(*) n, max(e.s) m FROM events e JOIN events p ON e.id = p.num GROUP BY p.small;
+-- expect: accelerated
+SELECT /*+ BROADCAST(p), MERGE(c) */ a.grp, count(*) n FROM events a LEFT JOIN events p ON a.id = p.num JOIN events c ON a.num = c.id GROUP BY a.grp;
+-- expect: accelerated
+SELECT e.grp, count(*) n, count(p.id) c FROM events e FULL OUTER JOIN (SELECT id, num FROM events WHERE id < 20) p ON e.num < p.num GROUP BY e.grp;
+-- expect: accelerated
+SELECT count(*) n, count(a.id) l, count(b.id) r FROM (SELECT * FROM events WHERE id < 30) a FULL OUTER JOIN (SELECT * FROM events WHERE id < 50) b ON a.num > b.num + 500;
+-- expect: accelerated
+SELECT count(*) n, count(a.id) l, count(b.id) r FROM events a FULL OUTER JOIN nothing b ON a.num > b.num;
+-- expect: accelerated
+SELECT count(*) n, count(a.id) l, count(b.id) r FROM nothing a FULL OUTER JOIN events b ON a.num > b.num;
+-- expect: accelerated
+SELECT count(*) n, count(a.id) l, count(b.id) r FROM (SELECT * FROM events WHERE id < 30) a FULL OUTER JOIN (SELECT * FROM events WHERE id < 50) b ON a.flag;
+-- expect: accelerated
+SELECT count(*) n, count(a.id) l, count(b.id) r FROM (SELECT * FROM events WHERE id < 30) a FULL OUTER JOIN (SELECT * FROM events WHERE id < 50) b ON a.num + b.num > 900000;

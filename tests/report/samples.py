@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
 from sundog.expr.nodes import Column
 from sundog.expr.ordering import SortKey
-from sundog.metrics import Metrics, OperatorCounts
+from sundog.metrics import OperatorCounts
 from sundog.operators.aggregate.final_operator import FinalAggregate
-from sundog.operators.base import Operator
-from sundog.operators.topk.topk import TopKOperator
+from sundog.operators.base import Described, Operator
+from sundog.operators.context import TaskContext
+from sundog.operators.scan.table_scan import TableScan
+from sundog.operators.sources import Source
+from sundog.operators.topk.row_group_search import BestOfScan
 from sundog.operators.window.ranges.halo import HaloDrop
 from sundog.operators.window.window_operator import WindowOperator
-from sundog.parquet.reading import DataFile
+from sundog.parquet.prune.access_plan import ScannedTable
 from sundog.plan.costs import DRIVER
-from sundog.plan.logical import Scan
-from sundog.plan.lower.scan import TableScan
+from sundog.plan.outputs import Result
 from sundog.plan.records import StageRecord
-from sundog.plan.stages import Described, Parts, Pipeline, Place, Result, StageGraph
+from sundog.plan.stages import Parts, Pipeline, Place, StageGraph
 from sundog.report.details import (
     AggregateDetails,
     KeyAxis,
@@ -35,39 +38,71 @@ from sundog.report.details import (
 )
 from sundog.run import Run
 from sundog.support import Code, Reason
-from sundog.tables.parquet_folder import ParquetFolder
 
 START = datetime(2026, 3, 1)
 TIME = Column("event_time#1", pa.int64())
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(Described):
     """A step that has nothing but its line in explain."""
 
-    line: str
+    kind: str
+    text: str
+    counted: Mapping[str, float] = field(default_factory=dict)
 
-    def describe(self) -> str:
-        return self.line
+    @property
+    def name(self) -> str:
+        return self.kind
+
+    @property
+    def details(self) -> str:
+        return self.text
+
+    @property
+    def planned_metrics(self) -> Mapping[str, float]:
+        return self.counted
 
 
-def graph_of(lines: Sequence[str | Described | Operator], note: Any, metrics: Mapping[str, float]) -> StageGraph:
-    """One stage of these steps, the last first, the input at the end; with what the planner counted and noted."""
-    graph = StageGraph(notes=[note], metrics=Metrics(metrics))
-    steps = [Text(line) if isinstance(line, str) else line for line in lines]
+@dataclass(frozen=True)
+class Steps(Source):
+    """A source that is only described."""
+
+    taken: tuple[Described, ...]
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return self.taken
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        raise AssertionError("nobody runs it")
+
+
+def graph_of(steps: Sequence[Described], note: Any) -> StageGraph:
+    """One stage of these steps, the last first, the input at the end; with what the planner noted."""
+    graph = StageGraph(notes=[note])
     operators = tuple(step for step in reversed(steps) if isinstance(step, Operator))
     reads = tuple(step for step in steps if not isinstance(step, Operator))
-    graph.end(Pipeline(Place.DRIVER, "Scan", (Parts((), reads),), operators), Result())
+    graph.end(Pipeline(Place.DRIVER, "Scan", (Parts((Steps(reads),)),), operators), Result())
     return graph
 
 
-def record(number: int, purpose: str, tasks: int, seconds: float, *counted: Mapping[str, float]) -> StageRecord:
-    """A stage that ran: what its input, its operators and its output counted."""
+def record(
+    number: int,
+    purpose: str,
+    tasks: int,
+    seconds: float,
+    *counted: Mapping[str, float],
+    below: Mapping[str, float] = MappingProxyType({}),
+) -> StageRecord:
+    """A stage that ran: what its input, its operators and its output counted; `below`: the input's second step."""
     operators = []
     for metrics in counted:
         counts = OperatorCounts()
         counts.metrics.merge(metrics)
         operators.append(counts)
+    if below:
+        operators[0].inner(1).metrics.merge(below)
     return StageRecord(number, purpose, "driver", tasks, seconds, operators)
 
 
@@ -130,18 +165,20 @@ def topk_run(details: TopKDetails | None = None) -> Run:
         graphs=[
             graph_of(
                 [
-                    TopKOperator(
-                        pa.schema([("event_time#1", pa.int64())]), (SortKey(TIME, True, False),), 10, costs=DRIVER
+                    BestOfScan((SortKey(TIME, True, False),), 10, counted={"topk_rounds": 1}),
+                    TableScan(
+                        ScannedTable("events", 1),
+                        (),
+                        dynamic=True,
+                        counted={"row_groups_total": 20, "row_groups_pruned_statistics": 2},
                     ),
-                    TableScan(Scan(ParquetFolder((DataFile("a", 1, 1),), (), label="events"), ()), dynamic=True),
                 ],
                 details or topk_details(),
-                {"row_groups_total": 20, "row_groups_pruned_statistics": 2},
             )
         ],
         stages=[
             [
-                record(0, "TopK search", 2, 0.03, {"bytes_scanned": 5_000_000}, {"topk_rounds": 1}, {}),
+                record(0, "TopK search", 2, 0.03, {}, {}, below={"bytes_scanned": 5_000_000}),
                 record(1, "Materialize", 1, 0.01, {}, {}),
             ]
         ],
@@ -183,11 +220,10 @@ def window_run() -> Run:
                 [
                     HaloDrop(pa.schema([])),
                     WindowOperator(pa.schema([]), (), (), ()),
-                    "RangeRepartition: order=[event_time#1 ASC]",
-                    "ParquetScan: events, files=5, columns=[event_time#1]",
+                    Text("RangeRepartition", "order=[event_time#1 ASC]"),
+                    Text("ParquetScan", "events, files=5, columns=[event_time#1]"),
                 ],
                 details,
-                {},
             )
         ],
         stages=[[record(0, "Scan", 4, 1.1, {}, {}, {}, {}), record(1, "Window", 4, 0.5, {}, {})]],
@@ -230,12 +266,11 @@ def aggregate_run() -> Run:
             graph_of(
                 [
                     FinalAggregate((), (), DRIVER),
-                    "HashExchange: keys=[user_id#2]",
-                    "Aggregate: mode=partial, keys=[user_id#2], aggregates=[count(*) AS n#5]",
-                    "ParquetScan: events, files=5, columns=[user_id#2]",
+                    Text("HashExchange", "keys=[user_id#2]"),
+                    Text("Aggregate", "mode=partial, keys=[user_id#2], aggregates=[count(*) AS n#5]"),
+                    Text("ParquetScan", "events, files=5, columns=[user_id#2]"),
                 ],
                 details,
-                {},
             )
         ],
         stages=[[record(0, "Scan", 4, 1.3, {}, {}, {}), record(1, "Merge groups", 4, 0.9, {}, {})]],

@@ -1,4 +1,4 @@
-"""Key values of every type find a place on the axis, in Spark's order."""
+"""Key values of every type have a position on the axis, in Spark's order."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from sundog.report.details import (
 from sundog.report.html import Section, Timing, plan_lines, render_report, run_fragment
 from sundog.run import Run
 from sundog.support import Code, Reason
-from tests.report.samples import aggregate_run, graph_of, record, spark_run, topk_details, topk_run, window_run
+from tests.report.samples import Text, aggregate_run, graph_of, record, spark_run, topk_details, topk_run, window_run
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>\'"&'
@@ -142,7 +142,7 @@ def test_headlines_of_the_other_shapes() -> None:
     assert "4 ranges" in window
     assert "borrowed 36 rows (0.08 % of the input)" in window
     assert "5 million rows into 1.52 million groups" in aggregate
-    assert "1.2 million rows the first phase was left out" in aggregate
+    assert "1.2 million rows the partial aggregation was left out" in aggregate
     assert "Spark ran this query unchanged, because: column name has the collation UTF8_LCASE." in spark
     assert "1 more reason below" in spark
 
@@ -218,7 +218,7 @@ def test_thousands_of_row_groups_are_drawn_as_few_bars_and_counted_in_full() -> 
     page = page_of(topk_run(topk_details(20_000)))
     bars = page.bars()
     assert 100 < len(bars) <= 240
-    assert "Neighbours in the queue that met the same fate are drawn as one bar." in page.text
+    assert "Neighbours in the queue that have the same outcome are drawn as one bar." in page.text
     assert "2,000 pruned by statistics" in page.text
     drawn = sum(
         int(found[1].replace(",", ""))
@@ -345,10 +345,10 @@ def test_aggregate_shows_the_reduction_of_each_phase() -> None:
         element for element in page.all("ul", "bars") if element.attributes["aria-label"].startswith("Rows after")
     )
     assert " ".join(phases.text.split()) == (
-        "Rows in 5 million After the first phase 4.3 million 1.2 to 1 Exchanged 4.3 million as many, 83.9 MiB "
+        "Rows in 5 million After the partial aggregation 4.3 million 1.2 to 1 Exchanged 4.3 million as many, 83.9 MiB "
         "Groups out 1.52 million 2.8 to 1"
     )
-    assert "1.2 million rows (24 %) went past the first phase" in page.text
+    assert "1.2 million rows (24 %) skipped the partial aggregation" in page.text
     assert "3 temporary files with 114 MiB" in page.text
     assert len(page.bars()) == 4
 
@@ -400,7 +400,7 @@ def evil_run() -> Run:
         reasons=[Reason(Code.UNKNOWN_EXPRESSION, EVIL, EVIL)],
         placement=EVIL,
         graphs=[
-            graph_of([f"TopK: order=[{EVIL}]", f"{EVIL}: {EVIL}"], note, {})
+            graph_of([Text("TopK", f"order=[{EVIL}]"), Text(EVIL, EVIL)], note)
             for note in (
                 TopKDetails(EVIL, 1, row_groups=marks, thresholds=(ThresholdStep(0, point),)),
                 WindowDetails(EVIL, (EVIL,), ranges=(RangeMark(1, point, point),), cut_by=EVIL, moved_by=EVIL),

@@ -1,4 +1,4 @@
-"""The report in a real browser: what a reader can do with mouse, keyboard, phone and at night.
+"""The report in a real browser: mouse, keyboard, phone and dark mode.
 
 Needs Chromium and its driver (Debian: `apt-get install chromium chromium-driver`) and selenium; skipped without.
 """

@@ -11,14 +11,14 @@ from sundog.expr.ordering import SortKey
 from sundog.operators.topk.topk import TopKOperator
 from sundog.plan.costs import DRIVER
 from sundog.report.spark_ui import UiPlan
-from sundog.versions.sql_executions import plan_node
-from tests.report.samples import graph_of, record
+from sundog.versions.parts.sql_executions import plan_node
+from tests.report.samples import Text, graph_of, record
 
 
 def test_each_line_of_explain_is_a_node_with_its_metrics_below_the_line_above() -> None:
     key = SortKey(Column("id", pa.int64()))
     operator = TopKOperator(pa.schema([("id", pa.int64())]), (key,), 5, costs=DRIVER)
-    graph = graph_of([operator, "TopKScan: events"], None, {})
+    graph = graph_of([operator, Text("Scan: of", "events")], None)
     ran = record(0, "Scan", 2, 0.5, {"row_groups_scanned": 3, "tasks": 2}, {"compute_seconds": 0.25}, {})
     ran.operators[0].rows, ran.operators[0].batches, ran.operators[0].seconds = 70, 1, 1.5
     ran.operators[1].rows, ran.operators[1].batches, ran.operators[1].seconds = 5, 1, 2.0
@@ -30,7 +30,7 @@ def test_each_line_of_explain_is_a_node_with_its_metrics_below_the_line_above() 
     assert (root["nodeName"], root["simpleString"]) == ("sundog", "collect")
     (topk,) = root["children"]
     (scan,) = topk["children"]
-    assert [topk["nodeName"], scan["simpleString"]] == ["TopK", "TopKScan: events"]
+    assert [topk["nodeName"], scan["nodeName"], scan["simpleString"]] == ["TopK", "Scan: of", "Scan: of: events"]
     values = dict(plan.values)
     shown = [
         {metric["name"]: (values[metric["accumulatorId"]], metric["metricType"]) for metric in node["metrics"]}

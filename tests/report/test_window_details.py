@@ -117,7 +117,7 @@ def test_ranges_that_read_their_own_row_groups() -> None:
     lows, highs = (RankColumn.of(values, LONG) for values in ([0, 20, 40, 60], [19, 39, 59, 79]))
     rows, nulls = np.full(4, 1000, np.int64), np.zeros(4, np.int64)
     reads = ranges_from_statistics(lows, highs, rows, nulls, key, [frame.frame], 2, 1.5, DRIVER)
-    sample = KeySample.from_statistics(lows, highs, rows, nulls, key)
+    sample = KeySample.from_statistics(lows, highs, rows, nulls, key, DRIVER)
     row_groups = RowGroupKeys.of_ranks(lows, highs, rows, nulls, key)
     assert reads is not None
     assert sample is not None

@@ -1,4 +1,4 @@
-"""Numbers read the same everywhere, at every size."""
+"""Numbers are written in the same form everywhere, at every size."""
 
 from __future__ import annotations
 

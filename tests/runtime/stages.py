@@ -7,8 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.operators.base import Partitioner
+from sundog.plan.outputs import Gather, Hold
 from sundog.plan.records import StageRecords
-from sundog.plan.stages import Gather, Hold, Parts, Pipeline, Place, Stage, StageGraph
+from sundog.plan.sites import task_limits
+from sundog.plan.stages import Parts, Pipeline, Place, Stage, StageGraph
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
@@ -24,16 +26,16 @@ class Stages:
         self.spark: SparkRuntime | None = None
 
         def executors(records: StageRecords) -> SparkRuntime:
-            self.spark = SparkRuntime(session, memory, progress=progress, records=records)
+            self.spark = SparkRuntime(session, task_limits(memory), progress=progress, records=records)
             return self.spark
 
         self.runner = StageRunner(DriverRuntime(2, memory, progress), executors)
 
     def start(self, sources: list[Any]) -> Pipeline:
-        return Pipeline(self.place, "scan", (Parts(tuple(sources), ()),))
+        return Pipeline(self.place, "scan", (Parts(tuple(sources)),))
 
-    def exchange(self, rows: Pipeline, partitioner: Partitioner, unsplit_rows: int = 0) -> Pipeline:
-        return self.graph.exchange(rows, partitioner, "moved", unsplit_rows)
+    def exchange(self, rows: Pipeline, partitioner: Partitioner, unsplit_rows: int = 0, readers: int = 1) -> Pipeline:
+        return self.graph.exchange(rows, partitioner, "moved", unsplit_rows, readers)
 
     def collect(self, rows: Pipeline) -> list[pa.RecordBatch]:
         return self.runner.rows(self.graph.end(rows, Gather()))

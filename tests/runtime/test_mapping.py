@@ -1,4 +1,5 @@
-"""Values that the workers of an executor share: the same for all, in one file, which goes when nobody maps it."""
+"""Values that the workers of an executor share: the same for all, in one mapped file, which is deleted when no process
+maps it."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from sundog.columns.arrow import from_arrow
 from sundog.expr.nodes import Column
 from sundog.operators.join.build_side import BuildSide
 from sundog.plan.costs import DRIVER
+from sundog.plan.sites import Cluster, TravelRule
+from sundog.runtime.broadcasts import SharedValues, load_sharing
 from sundog.runtime.processes.mapping import Mapped, mapped_file
-from sundog.runtime.sharing import SharedValues, load_sharing
 
 LONG = pa.int64()
 fcntl = pytest.importorskip("fcntl")
@@ -133,6 +135,88 @@ def _still_maps(path: Path) -> bool:
     return False
 
 
+APPLICATION = "executor-0dd3c4c4-91f4-4c6e-8a0e-d1b7a0b3c1e7"
+
+
+@pytest.mark.parametrize("application", [APPLICATION, "application_1763500000000_0042"])
+def test_executors_of_an_application_share_one_file(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, application: str
+) -> None:
+    """Also where Spark gives them their disks in another order. What none maps any more is removed, what another
+    executor maps is not."""
+    dump = tmp_path_factory.mktemp("dump") / "value"
+    disks = [tmp_path / disk / application for disk in ("a", "b")]
+    executors = []
+    try:
+        dump.write_bytes(pickle.dumps(Mapped(np.arange(1 << 20))))
+        for number in range(2):
+            own = [disk / f"blockmgr-{number}" for disk in disks[:: 1 if number == 0 else -1]]
+            for each in own:
+                each.mkdir(parents=True)
+            given = {**os.environ, "SPARK_LOCAL_DIRS": ",".join(map(str, own))}
+            command = [sys.executable, "-c", WORKER, str(dump)]
+            executors.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=given))
+            output = executors[-1].stdout
+            assert output is not None
+            assert int(output.readline()) == sum(range(1 << 20))
+            if number == 0:
+                [path] = files_below(tmp_path)
+                assert path.parent == disks[0]
+        assert files_below(tmp_path) == [path]
+        executors[0].kill()  # the one that wrote it
+        executors[0].communicate()
+        others = write_another(tmp_path, disks[0] / "blockmgr-0")
+        assert files_below(tmp_path) == sorted([path, *others])
+        executors[1].kill()
+        executors[1].communicate()
+        others = write_another(tmp_path, disks[0] / "blockmgr-1")
+        assert files_below(tmp_path) == others
+    finally:
+        for executor in executors:
+            executor.kill()
+            executor.communicate()
+
+
+def write_another(root: Path, folder: Path) -> list[Path]:
+    """The files of one more value, which is not mapped any more when this returns."""
+    before = set(files_below(root))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_DIRS", str(folder))
+        assert pickle.loads(pickle.dumps(Mapped(np.arange(1000)))).sum() == 499_500
+    gc.collect()
+    return [path for path in files_below(root) if path not in before]
+
+
+def files_below(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("sundog-shared-*") if not path.name.endswith("lock"))
+
+
+@pytest.mark.parametrize(
+    "above", ["tmp", "spark-0dd3c4c4-91f4-4c6e-8a0e-d1b7a0b3c1e7", "executor-7", f"{APPLICATION}.old"]
+)
+def test_a_folder_that_may_be_of_others_too_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: str
+) -> None:
+    own = tmp_path / above / "blockmgr-1"
+    own.mkdir(parents=True)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(own))
+    found = pickle.loads(pickle.dumps(Mapped(np.arange(1000))))
+    assert found.sum() == 499_500
+    assert [path.parent for path in files_below(tmp_path)] == [own]
+
+
+def test_an_executor_that_must_not_write_above_its_folder_has_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / APPLICATION / "blockmgr-1"
+    own.mkdir(parents=True)
+    (tmp_path / APPLICATION / "sundog-shared-lock").mkdir()  # cannot be opened, also not by root
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(own))
+    found = pickle.loads(pickle.dumps(Mapped(np.arange(1000))))
+    assert found.sum() == 499_500
+    assert [path.parent for path in files_below(tmp_path)] == [own]
+
+
 @pytest.mark.parametrize("reason", ["no folder", "folder is gone", "other size"])
 def test_a_worker_that_cannot_map_has_its_own_copy(folder: Path, monkeypatch: Any, reason: str) -> None:
     packed = Mapped(np.arange(1000))
@@ -151,12 +235,6 @@ def test_a_worker_that_cannot_map_has_its_own_copy(folder: Path, monkeypatch: An
 class Context:
     """As much of a SparkContext as broadcast variables need."""
 
-    def __init__(self, encrypted: bool) -> None:
-        self.conf = {"spark.io.encryption.enabled": str(encrypted).lower()}
-
-    def getConf(self) -> dict[str, str]:  # noqa: N802
-        return self.conf
-
     def broadcast(self, value: object) -> Any:
         data = pickle.dumps(value)
 
@@ -169,7 +247,8 @@ class Context:
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_nothing_is_written_to_the_disk_of_a_cluster_that_encrypts(folder: Path, encrypted: bool) -> None:
     build = build_side(scattered=True)
-    shared = SharedValues(Context(encrypted))
+    cluster = Cluster("yarn", {"spark.io.encryption.enabled": str(encrypted).lower()}, True, True)
+    shared = SharedValues(Context(), TravelRule.of(cluster, DRIVER))
     found = load_sharing(shared.dump([build]), shared.broadcasts)[0]
     assert found.columns.equals(build.columns)
     assert len(files(folder)) == (0 if encrypted else 1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,14 +18,17 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.nodes import Column
 from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.base import Operator, Partitioner
-from sundog.operators.context import TaskCancelled
+from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.sources import HeldBatches
 from sundog.plan.costs import EXECUTORS
+from sundog.plan.sites import task_limits
+from sundog.runtime.blocks import gathered_blocks
 from sundog.runtime.exchange import BlockOrder, decode_block
 from sundog.runtime.processes import threads
 from sundog.runtime.processes.stage import ProcessFunction, partitions_of, task_of
 from sundog.runtime.processes.threads import Emit, PartitionThreads
-from sundog.runtime.worker_errors import ErrorChannel
+from sundog.runtime.worker_errors import ErrorChannel, unwrap_worker_error
+from sundog.support import TooManyBytes
 from tests.runtime.toys import FailAt, Modulo, Numbers
 
 
@@ -171,8 +176,7 @@ def function(
         shared=(),
         partitioner=partitioner,
         result_schema=None,
-        block_bytes=1 << 12,
-        task_memory_bytes=memory,
+        limits=task_limits(memory, 1 << 12),
         address=0,
         order=BlockOrder.ANY,
         first_source=0,
@@ -185,12 +189,21 @@ def function(
 
 def shuffled(first: ProcessFunction, last: ProcessFunction) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """What the tasks of a second stage put out, of what those of the first send them, block by block."""
+    return received((block for task in range(first.tasks) for block in read_by(first, task)), last)
+
+
+def read_by(first: ProcessFunction, task: int) -> Iterator[pa.RecordBatch]:
+    """What a task of a stage that reads sources puts out."""
+    numbers = list(partitions_of(task, first.tasks, first.partitions))
+    return first([pa.RecordBatch.from_pydict({"id": numbers})])
+
+
+def received(sent: Iterable[pa.RecordBatch], last: ProcessFunction) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """What the tasks of a stage put out of the blocks that were sent to it."""
     blocks: dict[int, list[pa.RecordBatch]] = {}
-    for task in range(first.tasks):
-        numbers = list(partitions_of(task, first.tasks, first.partitions))
-        for row_of_block in first([pa.RecordBatch.from_pydict({"id": numbers})]):
-            target = task_of(row_of_block.column(0)[0].as_py(), last.tasks, last.partitions)
-            blocks.setdefault(target, []).append(row_of_block)
+    for row_of_block in sent:
+        target = task_of(row_of_block.column(0)[0].as_py(), last.tasks, last.partitions)
+        blocks.setdefault(target, []).append(row_of_block)
     for task in range(last.tasks):
         yield task, list(last(blocks.get(task, [])))
 
@@ -222,24 +235,111 @@ def test_an_error_of_one_partition_is_the_error_of_the_task() -> None:
         list(failing([pa.RecordBatch.from_pydict({"id": [0, 1, 2]})]))
 
 
+def test_partitions_of_one_process_may_put_out_so_many_bytes_together() -> None:
+    endless = [Numbers(0, 10**12, 100), Numbers(0, 10**12, 100)]
+    stopping, tasks = replace(function((), None, 2, 1, endless), max_bytes=100_000), [0, 1]
+    blocks: list[pa.RecordBatch] = []
+    with pytest.raises(RuntimeError) as stopped:
+        blocks.extend(stopping([pa.RecordBatch.from_pydict({"id": tasks})]))
+    assert isinstance(unwrap_worker_error(stopped.value), TooManyBytes)
+    assert sum(block.nbytes for block in blocks) < 110_000
+    enough = replace(stopping, max_bytes=8 * 200, sources=tuple(pickle.dumps(Numbers(0, 100)) for _ in tasks))
+    rows = gathered_blocks(enough([pa.RecordBatch.from_pydict({"id": tasks})]), 8 * 200)
+    assert [sum(batch.num_rows for batch in rows[number]) for number in tasks] == [100, 100]
+
+
+TOTAL = AggregateCall("total", "sum", (Column("v", pa.int64()),), pa.int64())
+
+
+def keyed_rows(distinct: int) -> pa.Table:
+    """Rows whose keys are in each quarter, if they are at most 700."""
+    numbers = [row * 7919 % distinct for row in range(3000)]
+    return pa.table({"n": numbers, "s": [f"key {number}" for number in numbers], "v": range(3000)})
+
+
+def quarters(table: pa.Table) -> list[HeldBatches]:
+    return [HeldBatches(table.slice(n * 750, 750).to_batches()) for n in range(4)]
+
+
+def key_of(table: pa.Table, name: str) -> tuple[NamedExpr, ...]:
+    return (NamedExpr(name, Column(name, table.schema.field(name).type)),)
+
+
+def assert_totals(found: list[pa.Table], table: pa.Table, key: str) -> None:
+    ours, theirs = pa.concat_tables(found), table.group_by(key).aggregate([("v", "sum")])
+    totals = dict(zip(ours[key].to_pylist(), ours["total"].to_pylist(), strict=True))
+    assert len(totals) == ours.num_rows, "a group is there once"
+    assert totals == dict(zip(theirs[key].to_pylist(), theirs["v_sum"].to_pylist(), strict=True))
+
+
 @given(st.integers(1, 2000), st.sampled_from([1 << 12, 1 << 20]), st.sampled_from(["n", "s"]))
 @settings(max_examples=20)
 def test_groups_of_one_process_are_merged_before_they_leave_it(distinct: int, memory: int, key: str) -> None:
-    """With little memory they leave it sooner, and are merged by the second phase."""
-    rows = [{"n": row * 7919 % distinct, "s": f"key {row * 7919 % distinct}", "v": row} for row in range(3000)]
-    schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
-    table = pa.Table.from_pylist(rows, schema)
-    keys = (NamedExpr(key, Column(key, schema.field(key).type)),)
-    calls = (AggregateCall("total", "sum", (Column("v", pa.int64()),), pa.int64()),)
-    partial, final = aggregate_phases(keys, calls, 5, EXECUTORS, in_process=False, merged=True)
-    sources = [HeldBatches(table.slice(n * 750, 750).to_batches()) for n in range(4)]
-    first = function((partial.operator,), partial.partitioner, 4, 2, sources, memory)
+    """With little memory they leave it sooner, and are merged by the final aggregation."""
+    table = keyed_rows(distinct)
+    partial, final = aggregate_phases(key_of(table, key), (TOTAL,), 5, EXECUTORS, in_process=False, merged=True)
+    first = function((partial.operator,), partial.partitioner, 4, 2, quarters(table), memory)
     last = function((final.operator,), None, 5, 2)
-    found = pa.concat_tables([rows_of(blocks) for _, blocks in shuffled(first, last) if blocks])
-    expected = table.group_by(key).aggregate([("v", "sum")])
-    assert dict(zip(*(column.to_pylist() for column in found.columns), strict=True)) == dict(
-        zip(expected[key].to_pylist(), expected["v_sum"].to_pylist(), strict=True)
-    )
-    sent = sum(values[-1][4].get("exchange_rows", 0) for values in first.accumulator.values.values())
+    assert_totals([rows_of(blocks) for _, blocks in shuffled(first, last) if blocks], table, key)
+    outputs = [values[-1] for values in first.accumulator.values.values()]
+    sent = sum(metrics.get("exchange_rows", 0) for _, _, _, _, metrics, _ in outputs)
+    assert sum(rows for rows, *_ in outputs) == sent
+    assert sum(seconds for _, _, _, seconds, *_ in outputs) > 0
     if memory > 1 << 12 and distinct <= 700:
         assert sent == 2 * distinct, "each of two processes sends a group once"
+
+
+def test_strings_that_groups_of_several_targets_point_into_count_once() -> None:
+    """Two quarters have 660 KB of strings. They would exceed 1 MiB if each of five targets counted all of a quarter."""
+    table = keyed_rows(700)
+    table = table.set_column(1, "s", pc.utf8_lpad(table["s"], 440))
+    partial, _ = aggregate_phases(key_of(table, "s"), (TOTAL,), 5, EXECUTORS, in_process=False, merged=True)
+    first = function((partial.operator,), partial.partitioner, 4, 2, quarters(table), 1 << 20)
+    for task in range(2):
+        for _ in read_by(first, task):
+            pass
+    sent = [values[-1][4].get("exchange_rows", 0) for values in first.accumulator.values.values()]
+    assert sum(sent) == 2 * 700, "each of two processes sends a group once"
+
+
+@given(st.integers(1, 2000), st.sampled_from(["n", "s"]))
+@settings(max_examples=20)
+def test_gathered_groups_of_one_process_are_merged_before_they_leave_it(distinct: int, key: str) -> None:
+    table = keyed_rows(distinct)
+    partial, final = aggregate_phases(key_of(table, key), (TOTAL,), 5, EXECUTORS, in_process=False, merged=True)
+    assert partial.partitioner is not None
+    first = function((partial.operator,), partial.partitioner.for_driver(3), 4, 2, quarters(table), 1 << 20)
+    gathered: list[pa.RecordBatch] = []
+    for task in range(2):
+        for batches in gathered_blocks(read_by(first, task), None).values():
+            gathered += batches
+    assert_totals([pa.Table.from_batches(final.operator.run(iter(gathered), TaskContext()))], table, key)
+    outputs = [values[-1] for values in first.accumulator.values.values()]
+    assert sum(rows for rows, *_ in outputs) == sum(batch.num_rows for batch in gathered)
+    assert not any("exchange_rows" in metrics for _, _, _, _, metrics, _ in outputs), "the driver is no task"
+    if distinct <= 700:
+        assert sum(batch.num_rows for batch in gathered) == 2 * distinct
+
+
+@given(st.integers(1, 40), st.integers(1, 500))
+@settings(max_examples=20)
+def test_counts_of_distinct_values_of_one_process_are_merged_before_they_leave_it(groups: int, distinct: int) -> None:
+    table = keyed_rows(distinct)
+    table = table.append_column("g", pa.array([n % groups for n in table["n"].to_pylist()]))
+    count = AggregateCall("c", "count", (Column("s", pa.string()),), pa.int64(), distinct=True)
+    partial, middle, final = aggregate_phases(
+        key_of(table, "g"), (count, TOTAL), 6, EXECUTORS, in_process=False, merged=True, merged_again=True
+    )
+    first = function((partial.operator,), partial.partitioner, 4, 2, quarters(table), 1 << 20)
+    second = function((middle.operator,), middle.partitioner, 6, 2, None, 1 << 20)
+    sent = [block for _, blocks in shuffled(first, second) for block in blocks]
+    last = function((final.operator,), None, 6, 2)
+    tables = [rows_of(blocks) for _, blocks in received(sent, last) if blocks]
+    assert_totals(tables, table, "g")
+    found = pa.concat_tables(tables)
+    expected = table.group_by("g").aggregate([("s", "count_distinct")]).to_pydict()
+    assert dict(zip(found["g"].to_pylist(), found["c"].to_pylist(), strict=True)) == dict(
+        zip(expected["g"], expected["s_count_distinct"], strict=True)
+    )
+    rows = sum(values[-1][4].get("exchange_rows", 0) for values in second.accumulator.values.values())
+    assert rows <= 2 * min(groups, distinct), "each of two processes sends a group once"

@@ -24,7 +24,7 @@ from sundog.operators.context import TaskContext
 from sundog.parquet.problems import FileProblem, FileSchemaProblem, ProblemKind, TooLargeForOneArray
 from sundog.runtime.worker_errors import _PAYLOAD, ErrorChannel, unwrap_worker_error
 from sundog.support import Code, Declined, Reason
-from tests.oracle.needs import needs_errors_of_tasks
+from tests.oracle.needs import of_tasks
 from tests.runtime.stages import Stages
 from tests.runtime.toys import SCHEMA, Numbers
 
@@ -153,8 +153,7 @@ class FailsOn(Operator):
         yield from batches
         raise SparkQueryError.cast_invalid_input(self.cell, pa.int32())
 
-    def describe(self) -> str:
-        return "FailsOn"
+    name = "FailsOn"
 
 
 @pytest.mark.spark
@@ -176,7 +175,6 @@ def test_the_genuine_error_is_found_behind_a_hostile_cell(
 
 
 @pytest.mark.spark
-@needs_errors_of_tasks
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_a_table_of_hostile_cells_raises_what_spark_raises_and_runs_nothing(
     enabled: Any, tmp_path: Path, placement: str
@@ -187,16 +185,15 @@ def test_a_table_of_hostile_cells_raises_what_spark_raises_and_runs_nothing(
         pq.write_table(pa.table({"g": [1, 2], "s": ["7", cell]}), path)
         frame = enabled.read.parquet(str(path)).selectExpr("g", "CAST(s AS INT) AS n").groupBy("g").sum("n")
         for action in (frame.collect, lambda frame=frame: frame.foreach(print)):
-            with pytest.raises(PySparkException) as raised:
+            with pytest.raises(of_tasks(PySparkException)) as raised:
                 action()
-            assert isinstance(raised.value, NumberFormatException)
+            assert isinstance(raised.value, of_tasks(NumberFormatException))
             assert raised.value.getCondition() == "CAST_INVALID_INPUT"
             assert "ParquetScan" in sundog.last_run().plan, "sundog met the cell first"
     assert not (tmp_path / "proof").exists()
 
 
 @pytest.mark.spark
-@needs_errors_of_tasks
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_a_frame_that_was_handed_out_raises_what_spark_raises(enabled: Any, tmp_path: Path, is_enabled: bool) -> None:
     enabled.conf.set("spark.sundog.placement", "executors")
@@ -210,7 +207,7 @@ def test_a_frame_that_was_handed_out_raises_what_spark_raises(enabled: Any, tmp_
         sundog.disable(enabled)
     try:
         for action in (accelerated.collect, accelerated.toArrow, lambda: list(accelerated.toLocalIterator())):
-            with pytest.raises(NumberFormatException) as raised:
+            with pytest.raises(of_tasks(NumberFormatException)) as raised:
                 action()
             assert raised.value.getCondition() == "CAST_INVALID_INPUT"
             assert raised.value.getSqlState() == "22018"

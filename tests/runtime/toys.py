@@ -1,4 +1,4 @@
-"""Small operators and sources that the runtime's tests can predict."""
+"""Small operators and sources with known results, for the tests of the runtimes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskContext
+from sundog.operators.sources import Source
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(Source):
     """The numbers start .. stop in batches of `step`."""
 
     start: int
@@ -35,7 +36,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class ProcessId:
+class ProcessId(Source):
     """The id of the process that reads it, again and again."""
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
@@ -55,8 +56,7 @@ class Sum(Operator):
         total = sum(int(np.sum(batch.column(0).to_numpy())) for batch in batches)
         yield pa.RecordBatch.from_arrays([pa.array([total])], schema=SCHEMA)
 
-    def describe(self) -> str:
-        return "Sum"
+    name = "Sum"
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,7 @@ class FailAt(Operator):
                 raise ValueError(f"met {self.number}")
             yield batch
 
-    def describe(self) -> str:
-        return "FailAt"
+    name = "FailAt"
 
 
 @dataclass(frozen=True)
@@ -94,12 +93,15 @@ class Modulo(Partitioner):
             for target in range(self.partitions):
                 yield target, batch.filter(pa.array(targets == target))
 
-    def describe(self) -> str:
-        return f"Modulo: {self.partitions}"
+    name = "Modulo"
+
+    @property
+    def details(self) -> str:
+        return str(self.partitions)
 
 
 @dataclass(frozen=True)
-class Slow:
+class Slow(Source):
     """Reads what another source reads, after `seconds` in which it looks for cancellation as a scan does."""
 
     source: Any
@@ -115,7 +117,7 @@ class Slow:
 
 
 @dataclass(frozen=True)
-class Spills:
+class Spills(Source):
     """Writes a file into its scratch folder, tells process and folder in the file `told`, and takes its time."""
 
     told: str

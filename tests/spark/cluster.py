@@ -1,4 +1,5 @@
-"""The standalone cluster that tests run on: sundog and faults come from this checkout, and nothing may be left."""
+"""The standalone cluster that tests run on: its executors import sundog and the injected faults from this checkout, and
+no process or file may be left."""
 
 from __future__ import annotations
 

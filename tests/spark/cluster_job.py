@@ -2,9 +2,11 @@
 JSON.
 
 CASES is a JSON list of objects: `name`; `sql`; `confs`, set for this case alone; `fault`: None, or a kind of
-`fault_injection.py`, or "taken away" (dynamic allocation), in the stage `at`; `frame`: whether the rows go to Spark, not
-to the driver. `at` may be "each": the case is then one for each stage on executors. Each is answered by plain Spark first, then by sundog. CONFS are those of the application. What happened
-to its tasks and executors is read from its event log.
+`fault_injection.py`, or "taken away" (dynamic allocation), in the stage `at`; `frame`: whether the rows go to Spark,
+not to the driver; `profile`: whether a function of the user's takes them there, with a resource profile of its own.
+`at` may be "each": the case is then one for each stage on executors. Each is answered by plain
+Spark first, then by sundog. CONFS are those of the application. What happened to its tasks and executors is read from
+its event log.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
+
 import sundog
+from sundog.parquet.meta.footer import FOOTERS
+from sundog.parquet.prune.footer_tables import TABLES
 from sundog.plan.stages import Place
 from tests.spark.fault_injection import WAIT_SECONDS, Injection
 
@@ -51,6 +57,12 @@ def main(master: str, folder: str, cases: str, confs: str = "{}") -> None:
         for each in job.cases(case):
             print("ANSWER " + json.dumps(job.answer(each, plain[case["sql"]])), flush=True)
     spark.stop()
+
+
+def with_users_profile(frame: Any) -> Any:
+    """The same rows, through a function whose tasks take two cores."""
+    profile = ResourceProfileBuilder().require(TaskResourceRequests().cpus(2)).build
+    return frame.mapInArrow(lambda batches: batches, frame.schema, profile=profile)
 
 
 def sources(spark: Any) -> list[str]:
@@ -92,9 +104,11 @@ class ClusterJob:
         before = self._wait_until_taken if case["fault"] == "taken away" else None
         injection = Injection(marks, notes, case["fault"], case["at"], before)
         list(self._events())
+        FOOTERS.clear()
+        TABLES.clear()
         with injection.active():
             frame = sundog.accelerate(spark.sql(case["sql"])) if case["frame"] else spark.sql(case["sql"])
-            rows = sorted(map(str, frame.collect()))
+            rows = sorted(map(str, (with_users_profile(frame) if case["profile"] else frame).collect()))
         run = sundog.last_run()
         for key in case["confs"]:
             spark.conf.unset(key)
@@ -113,6 +127,7 @@ class ClusterJob:
             "stages": [[each.number, each.purpose] for each in stages if each.place is Place.EXECUTORS],
             "tasks": {record.number: record.tasks for records in run.stages for record in records},
             "shared": [stage.number for stage in stages if stage.process_tasks],
+            "hit": injection.hit,
             "marked": sorted(mark.name for mark in marks.iterdir()),
             "seen": self._seen(case["fault"]),
             "processes": sorted([int(part) for part in note.stem.split("-")] for note in notes.glob("*.note")),

@@ -12,7 +12,7 @@ import resource
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Fault:
 
     worker      a Python worker is killed
     executor    the JVM of an executor is killed, and its Python workers end with it
-    fails       the first two attempts of a task raise an error
+    fails       the first two attempts of one task raise an error
     slow        a task does not go on, until Spark gives it up for a copy that it has started elsewhere
     blocks      the shuffle files of all executors are deleted
     disk        no file may grow beyond a page, in the first task
@@ -60,9 +60,11 @@ class Fault:
             case "executor" if self._is_first("killed"):
                 os.kill(_parent(os.getppid()), signal.SIGKILL)  # of the daemon that has forked this worker
                 time.sleep(MAX_SLOW_SECONDS)
-            case "fails" if attempt < 2 and task is not None and task.partitionId() == 0:
-                Path(self.marks, f"attempt{attempt}").touch()
-                raise RuntimeError(f"fault in attempt {attempt}")
+            case "fails" if task is not None and self._is_of(f"{task.stageId()}-{task.partitionId()}"):
+                if attempt < 2:
+                    Path(self.marks, f"attempt{attempt}").touch()
+                    raise RuntimeError(f"fault in attempt {attempt}")
+                self._wait_for("attempt1")  # a copy of the first attempt may still run, and would be killed
             case "slow" if self._is_first("slow"):
                 time.sleep(MAX_SLOW_SECONDS)
             case "blocks" if self._is_first("lost"):
@@ -82,6 +84,17 @@ class Fault:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         else:
             yield
+
+    def _wait_for(self, name: str) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not Path(self.marks, name).exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def _is_of(self, task: str) -> bool:
+        """Whether the fault is this task's: the first that asks has it, in all of its attempts."""
+        with suppress(FileExistsError):
+            Path(self.marks, "task").symlink_to(task)
+        return os.readlink(Path(self.marks, "task")) == task
 
     def _is_first(self, name: str) -> bool:
         try:
@@ -137,7 +150,8 @@ class WatchedProcess(ProcessFunction):
 class Injection:
     """Puts a fault into the stages that `at` names: by number, or by purpose, of which the first has it.
 
-    `marks` and `notes` are folders. `before`, if any, is called on the driver before that stage runs.
+    `hit` is the stage that has had it. `marks` and `notes` are folders. `before`, if any, is called on the driver
+    before that stage runs.
     """
 
     def __init__(self, marks: Path, notes: Path, kind: str | None, at: int | str | None, before: Any = None) -> None:
@@ -145,7 +159,7 @@ class Injection:
         self._notes = notes
         self._at = at
         self._before = before
-        self._hit: int | None = None
+        self.hit: int | None = None
         self._stage: Stage | None = None
 
     @contextmanager
@@ -167,11 +181,11 @@ class Injection:
         def function(**fields: Any) -> Any:
             stage = self._stage
             assert stage is not None
-            is_hit = self._at in (stage.number, stage.purpose) and self._hit in (None, stage.number)
+            is_hit = self._at in (stage.number, stage.purpose) and self.hit in (None, stage.number)
             if is_hit:
-                if self._hit is None and self._before is not None:
+                if self.hit is None and self._before is not None:
                     self._before()
-                self._hit = stage.number
+                self.hit = stage.number
             fault = self.fault if is_hit else None
             return kind(**fields, watched=_Watched(notes=str(self._notes), fault=fault, number=stage.number))
 

@@ -1,7 +1,7 @@
 """Runs as a program of its own: `flat_job.py FOLDER ROUNDS`, the memory of driver and workers after each round as JSON.
 
-A round has every shape, on the driver's threads and on executors, in one session with one worker. Memory is the resident
-set after what is unused has gone back to the system.
+A round has every shape, on the driver's threads and on executors, in one session with one worker. Memory is the
+resident set after what is unused has gone back to the system.
 """
 
 from __future__ import annotations

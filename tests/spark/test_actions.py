@@ -13,7 +13,7 @@ import pytest
 import sundog
 from sundog.runtime.progress import ProgressSink
 from sundog.versions import spark_version
-from tests.oracle.needs import needs_errors_of_tasks
+from tests.oracle.needs import of_tasks
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -56,7 +56,7 @@ def test_action_gives_what_spark_gives(session: Any, action: str, sql: str, plac
     session.conf.set("spark.sundog.placement", placement)
     ours = ACTIONS[action](session.sql(sql))
     run = sundog.last_run()
-    becomes_a_shape = action in ("take", "head", "first", "count", "isEmpty")
+    becomes_a_shape = action in ("take", "head", "first", "tail", "count", "isEmpty")
     assert run.accelerated == (sql != INELIGIBLE or becomes_a_shape)
     with plain_spark(session):
         theirs = ACTIONS[action](session.sql(sql))
@@ -219,13 +219,12 @@ def test_enable_is_idempotent_and_disable_restores(session: Any) -> None:
     sundog.enable(session)
 
 
-@needs_errors_of_tasks
 def test_an_action_that_raises_renews_the_run(session: Any) -> None:
     from pyspark.errors import ArithmeticException
 
     session.sql(WHOLE).collect()
     before = sundog.last_run()
-    with pytest.raises(ArithmeticException) as caught:
+    with pytest.raises(of_tasks(ArithmeticException)) as caught:
         session.sql("SELECT id, 1 / (num - num) x FROM events ORDER BY id LIMIT 5").collect()
     assert caught.value.getCondition() == "DIVIDE_BY_ZERO"
     assert sundog.last_run() is not before

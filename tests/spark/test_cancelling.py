@@ -178,7 +178,7 @@ def test_one_task_on_the_calling_thread_is_cancelled_too(
 ) -> None:
     session.conf.set("spark.sundog.placement", "driver")
     original = DriverRuntime.__init__
-    monkeypatch.setattr(DriverRuntime, "__init__", lambda self, _, *args: original(self, 1, *args))
+    monkeypatch.setattr(DriverRuntime, "__init__", lambda self, _, *args, **named: original(self, 1, *args, **named))
     runner, outcome = start(session, session.sql(QUERY).collect, "one task")
     wait_until_it_runs(session, "driver", "one task")
     since = time.monotonic()

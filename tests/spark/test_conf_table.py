@@ -11,7 +11,6 @@ import sundog
 from sundog.front.session.conf_table import (
     COMPUTED,
     DECLINES,
-    ONLY_IN,
     PREFIX,
     explicit_keys,
     families,
@@ -19,13 +18,16 @@ from sundog.front.session.conf_table import (
     is_known,
 )
 from sundog.front.session.session_conf import SessionConf
-from sundog.versions import spark_version
+from sundog.versions import VERSIONS, spark_version
 from tests.oracle.needs import needs_newest_spark
 from tests.oracle.spark_settings import all_settings
 from tests.oracle.tables import events, write_files
 from tests.spark.test_relations import same, settings
 
 pytestmark = pytest.mark.spark
+
+
+OF_OLDER_VERSIONS = {key for version in VERSIONS.values() for key in version.own_confs}
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +50,12 @@ def test_every_setting_of_the_running_spark_has_an_answer(spark: Any) -> None:
 @needs_newest_spark
 def test_every_answer_is_about_a_setting_that_exists(spark: Any) -> None:
     registered = all_settings(spark)
-    other_versions = {PREFIX + name for name in ONLY_IN}
-    assert not sorted(explicit_keys() - set(registered) - other_versions)
+    assert explicit_keys() - set(registered) == OF_OLDER_VERSIONS
     assert not [family for family in families() if not any(key.startswith(family) for key in registered)]
+
+
+def test_settings_that_the_newest_spark_has_not_are_named_by_the_versions_that_have_them(spark: Any) -> None:
+    assert OF_OLDER_VERSIONS & set(all_settings(spark)) == spark_version().own_confs
 
 
 def test_no_setting_has_two_answers() -> None:

@@ -1,4 +1,4 @@
-"""Constants are Catalyst's own values: the thread, the active session and what text can say do not matter."""
+"""Constants have Catalyst's exact values, whatever the thread, the active session and their form as text."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ QUERIES = {
     "ntz": "SELECT id FROM events WHERE ntz < timestamp_ntz'2024-03-31 02:30:00.000001' ORDER BY id LIMIT 50",
     "nulls": "SELECT id, if(num > 0, NULL, num), if(num > 0, NULL, s), if(num > 0, NULL, ts) FROM events "
     "ORDER BY id LIMIT 50",
-    "strings_in_set": "SELECT count(*) FROM events WHERE s IN ('', 'a', 'ab', 'b', 'Zürich', 'null', 'zebra', 'c', 'd', "
-    "'e', 'f', NULL) GROUP BY grp",
+    "strings_in_set": "SELECT count(*) FROM events WHERE s IN ('', 'a', 'ab', 'b', 'Zürich', 'null', 'zebra', 'c', "
+    "'d', 'e', 'f', NULL) GROUP BY grp",
     "dates_in_set": f"SELECT count(*) FROM events WHERE day IN ({DAYS}) GROUP BY grp",
     "floats_in_set": "SELECT count(*) FROM events WHERE d NOT IN (0.0D, 1D, 2D, 3D, 4D, 5D, 6D, 7D, 8D, 9D, "
     "double('NaN'), double('inf')) GROUP BY grp",
-    "decimals_in_set": "SELECT count(*) FROM events WHERE dec NOT IN (1, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) GROUP BY grp",
+    "decimals_in_set": (
+        "SELECT count(*) FROM events WHERE dec NOT IN (1, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12) GROUP BY grp"
+    ),
 }
 
 

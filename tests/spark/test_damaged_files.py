@@ -1,4 +1,4 @@
-"""Files that were damaged or crafted, through Spark: the answer or the error is Spark's, and the session lives on."""
+"""Damaged and crafted files, read through Spark: the answer or the error is Spark's, and the session stays usable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sound() -> bytes:
 
 
 def wrapped_counts() -> bytes:
-    """Counts of pages whose sum is right, and which lead out of every buffer on the way to it."""
+    """Row counts of pages whose total is right, but whose partial sums point outside of every buffer."""
     parts = take_apart(sound())
     for chunk in parts.chunks:
         for page, change in zip((page for page in chunk.pages if page.kind == 0), (900, -900), strict=False):

@@ -1,4 +1,4 @@
-"""Sums and averages of decimals near 38 digits, over frames and groups, as Spark rounds and judges them."""
+"""Sums and averages of decimals near 38 digits, over frames and groups, with Spark's rounding and overflow checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors appear for the rows for which Spark evaluates, which are not always those that a reader would think of."""
+"""Errors are raised for the rows for which Spark evaluates an expression, which are not always the obvious ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a query on a standalone cluster when something fails: Spark's answer, and nothing left behind.
+"""Failures during a query on a standalone cluster: the answer is Spark's, and nothing is left behind.
 
 Each case proves that its fault happened: the task that met it left a mark, and Spark's event log tells of it.
 """
@@ -15,7 +15,7 @@ from sundog.benchmarks.engines.cluster import processes_in
 from sundog.environment.java import ensure_java
 from sundog.versions import spark_version
 from tests.spark.cluster import left_behind, standalone_cluster
-from tests.spark.cluster_cases import MANY_SLOTS, SHAPES, answers, case, check, write_tables
+from tests.spark.cluster_cases import MANY_SLOTS, answers, case, check, write_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 EXECUTORS, CORES = 2, 2
@@ -57,22 +57,53 @@ STAGES = {
     "topk": ["TopK round 1", "TopK round 2", "Materialize"],
     "distinct": ["Scan", "Merge groups", "Merge groups"],
     "window": ["Sample", "Scan", "Window"],
-    "running": ["Sample", "Scan", "Window", "Summarize", "Window"],
+    "running": ["Sample", "Scan", "Summarize", "Window"],
     "partitioned": ["Scan", "Window"],
     "join": ["Build side", "Scan", "Merge groups"],
     "large join": ["Scan", "Scan", "Join", "Merge groups"],
+    "held": ["Scan", "Summarize", "Window"],
+    "sort": ["Sample", "Scan", "Sort"],
+    "inside keys": ["Sample", "Scan", "Summarize", "Window"],
+    "shares": ["Scan"],
+    "union": ["Scan", "Merge groups"],
+    "footers": ["Footers", "TopK round 1", "TopK round 2"],
 }
-# Query, fault, stage, process.
+# What is not computed in one process per executor: small inputs have one task, and held rows a task each.
+ALONE = {
+    ("running", "Summarize"),
+    ("join", "Build side"),
+    ("footers", "Footers"),
+    *(("held", purpose) for purpose in STAGES["held"]),
+}
+# Query, fault, stage, process. Of each shape a worker, or an executor, is killed that serves a whole executor.
 CASES = [
     ("aggregate", "worker", "Merge groups", "slot"),
+    ("aggregate", "worker", "Scan", "executor"),
+    ("topk", "worker", "TopK round 2", "executor"),
+    ("distinct", "worker", "Merge groups", "executor"),
     ("window", "worker", "Window", "executor"),
+    ("running", "blocks", "Window", "executor"),
+    ("running", "worker", "Window", "executor"),
+    ("partitioned", "worker", "Window", "executor"),
+    ("join", "worker", "Merge groups", "executor"),
+    ("held", "worker", "Summarize", "slot"),
+    ("large join", "executor", "Join", "executor"),
     ("topk", "fails", "TopK round 1", "slot"),
     ("partitioned", "slow", "Scan", "slot"),
     ("large join", "blocks", "Join", "slot"),
     ("spilling aggregate", "worker", "Merge groups", "slot"),
     ("spilling aggregate", "disk", "Merge groups", "slot"),
     ("spilling join", "disk full", "Join", "slot"),
-    ("large join", "executor", "Join", "executor"),
+]
+# The same for `make test-matrix`: each kind of fault in one process per executor.
+MORE_CASES = [
+    ("partitioned", "slow", "Scan", "executor"),
+    ("partitioned", "blocks", "Window", "executor"),
+    ("large join", "blocks", "Join", "executor"),
+    ("held", "executor", "Window", "executor"),
+    ("spilling aggregate", "worker", "Merge groups", "executor"),
+    ("spilling join", "disk", "Join", "executor"),
+    ("spilling join", "disk full", "Join", "executor"),
 ]
 
 
@@ -80,20 +111,26 @@ def fault(query: str, kind: str, at: str, process: str) -> dict[str, Any]:
     spills = query.startswith("spilling")
     memory = {"task_memoryBytes": "1m"} if spills else {}
     costs = FEW_PARTITIONS if spills else MANY_SLOTS
-    return case(f"{query}, {kind}", query, kind, at, costs=costs, executor_process=process, **memory)
+    return case(f"{query}, {kind}, {process}", query, kind, at, costs=costs, executor_process=process, **memory)
 
 
-def check_fault(answer: dict[str, Any], kind: str, process: str) -> None:
+def check_fault(answer: dict[str, Any], kind: str) -> None:
     """The fault happened, and the answer is Spark's."""
     assert answer["seen"].get(SEEN[kind], 0) > 0, answer
     if kind != "taken away":
         assert answer["marked"], "no task has met the fault"
-    can_share = spark_version().has_profiles
-    assert bool(answer["shared"]) == (process == "executor" and can_share), answer["shared"]
     if kind == "fails":
-        assert answer["marked"] == ["attempt0", "attempt1"]
+        assert answer["marked"] == ["attempt0", "attempt1", "task"]
     if kind != "disk full":
         check(answer)
+
+
+def check_process(answer: dict[str, Any], query: str, process: str) -> None:
+    """The stage with the fault had a process of as many cores as it should."""
+    purpose = dict(answer["stages"])[answer["hit"]]
+    alone = process == "slot" or (query, purpose) in ALONE or not spark_version().has_profiles
+    cores = {cpus for stage, _, cpus in answer["processes"] if stage == answer["hit"]}
+    assert cores == {1 if alone else CORES}, answer
 
 
 @pytest.fixture(scope="module")
@@ -112,18 +149,18 @@ def answered(cluster: tuple[str, Path]) -> dict[str, dict[str, Any]]:
     return answers(*cluster, [fault(*each) for each in CASES], CONFS)
 
 
-@pytest.mark.parametrize(("query", "kind", "at", "process"), CASES)
-def test_a_fault_changes_no_answer(
-    answered: dict[str, dict[str, Any]], query: str, kind: str, at: str, process: str
-) -> None:
-    answer = answered[f"{query}, {kind}"]
-    check_fault(answer, kind, process)
-    if query.startswith("spilling") and kind != "disk full":
+def check_case(answer: dict[str, Any], query: str, kind: str, process: str) -> None:
+    check_fault(answer, kind)
+    if kind == "disk full":
+        check_left_to_spark(answer)
+        return
+    check_process(answer, query, process)
+    if query.startswith("spilling"):
         assert answer["metrics"]["spill_count"] > 0
 
 
-def test_a_query_that_no_disk_has_space_for_is_left_to_spark(answered: dict[str, dict[str, Any]]) -> None:
-    answer = answered["spilling join, disk full"]
+def check_left_to_spark(answer: dict[str, Any]) -> None:
+    """No disk had space for it."""
     assert answer["equal"]
     assert not answer["accelerated"]
     (reason,) = answer["reasons"]
@@ -131,28 +168,43 @@ def test_a_query_that_no_disk_has_space_for_is_left_to_spark(answered: dict[str,
     assert "File too large" in reason
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("query", ["running", "aggregate"])
-def test_executors_that_dynamic_allocation_takes_away_change_no_answer(cluster: tuple[str, Path], query: str) -> None:
-    """Before the last stage is made. Rows that it reads are held on them, in the case of `running`."""
-    given = case(query, query, "taken away", STAGES[query][-1], costs=MANY_SLOTS)
-    answer = answers(*cluster, [given], {**CONFS, **DYNAMIC})[query]
-    check_fault(answer, "taken away", "slot")
+@pytest.mark.parametrize(("query", "kind", "at", "process"), CASES)
+def test_a_fault_changes_no_answer(
+    answered: dict[str, dict[str, Any]], query: str, kind: str, at: str, process: str
+) -> None:
+    check_case(answered[f"{query}, {kind}, {process}"], query, kind, process)
 
 
 @pytest.mark.matrix
 @pytest.mark.timeout(1500)
+def test_a_fault_of_any_kind_in_one_process_per_executor_changes_no_answer(cluster: tuple[str, Path]) -> None:
+    found = answers(*cluster, [fault(*each) for each in MORE_CASES], CONFS, seconds=1200)
+    for query, kind, _, process in MORE_CASES:
+        check_case(found[f"{query}, {kind}, {process}"], query, kind, process)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("query", ["held", "running", "aggregate"])
+def test_executors_that_dynamic_allocation_takes_away_change_no_answer(cluster: tuple[str, Path], query: str) -> None:
+    """Before the last stage is made. What it reads was held on them, or lies in the shuffle."""
+    given = case(query, query, "taken away", STAGES[query][-1], costs=MANY_SLOTS)
+    answer = answers(*cluster, [given], {**CONFS, **DYNAMIC})[query]
+    check_fault(answer, "taken away")
+    check_process(answer, query, "slot")
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("process", ["slot", "executor"])
 @pytest.mark.parametrize("kind", ["worker", "executor", "fails"])
 def test_a_fault_in_each_stage_of_each_shape_changes_no_answer(
     cluster: tuple[str, Path], kind: str, process: str
 ) -> None:
-    found = answers(*cluster, [fault(query, kind, "each", process) for query in SHAPES], CONFS, seconds=1200)
-    for answer in found.values():
-        assert answer["seen"].get(SEEN[kind], 0) > 0, answer
-        assert answer["marked"], answer
-        check(answer)
-    stages = {query: [name for name in found if name.startswith(f"{query}, ")] for query in SHAPES}
+    found = answers(*cluster, [fault(query, kind, "each", process) for query in STAGES], CONFS, seconds=2700)
+    for name, answer in found.items():
+        check_fault(answer, kind)
+        check_process(answer, name.partition(", ")[0], process)
+    stages = {query: [name for name in found if name.startswith(f"{query}, ")] for query in STAGES}
     assert {
         query: [name.partition(": ")[2].rpartition(" ")[0] for name in names] for query, names in stages.items()
     } == STAGES

@@ -40,7 +40,8 @@ PICKS = (
 )
 if not HAS_FILTERED_FRAMES:
     BITS, PICKS = (tuple(call for call in calls if "FILTER" not in call) for calls in (BITS, PICKS))
-PAIRS = ("covar_pop(x, y)", "covar_samp(y, x)", "regr_slope(x, y)", "regr_intercept(y, x)")
+PAIRS = ("covar_pop(x, y)", "covar_samp(y, x)", "regr_slope(x, y)", "regr_intercept(y, x)", "regr_r2(x, y)")
+PAIRS += ("regr_sxy(x, y)", "regr_sxx(x, y)", "regr_syy(x, y)")
 CORRELATIONS = ("corr(x, y)", "corr(y, y)")
 TIES = "ORDER BY k RANGE BETWEEN 1 PRECEDING AND CURRENT ROW"
 

@@ -1,4 +1,5 @@
-"""Aggregates without an exchange, in shares of the keys or gathered: when, what the text says, and the answer."""
+"""Aggregates without an exchange, in shares of the keys or gathered: when they are chosen, the plan's text, and the
+answer."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def test_shares_give_sparks_answer(session: Any, query: str) -> None:
     ours = session.sql(QUERIES[query]).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
-    assert "HashShares: each of 2 tasks reads all rows" in run.plan
+    assert "read by each of 2 tasks" in run.plan
     assert run.metrics["input_rows"] == ROWS, "each row is counted once"
     assert run.metrics["rows_read_again"] >= ROWS
     with plain_spark(session):
@@ -113,8 +114,8 @@ def test_rows_that_are_not_simply_read_are_exchanged(session: Any) -> None:
 
 
 def test_many_slots_exchange(session: Any) -> None:
-    with costs(session, max_scattered_reads=1):
-        assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
+    with costs(session, few_slots=1, max_reads_by_many=1):
+        assert "read by each" not in sundog.explain(session.sql(QUERIES["one key"]))
 
 
 @pytest.mark.parametrize("query", ["one key", "distinct"])
@@ -126,7 +127,7 @@ def test_a_slot_takes_several_shares_if_none_of_them_would_fit_a_tasks_memory_el
         run = sundog.last_run()
     finally:
         session.conf.unset("spark.sundog.task.memoryBytes")
-    assert re.search("each of [468] tasks reads all rows", run.plan)
+    assert re.search("read by each of [468] tasks", run.plan)
     assert run.metrics["input_rows"] == ROWS
     assert run.metrics["rows_read_again"] >= 3 * ROWS
     with plain_spark(session):
@@ -138,7 +139,7 @@ def test_groups_for_which_all_rows_would_be_read_too_often_are_exchanged(session
     session.conf.set("spark.sundog.task.memoryBytes", "1m")
     try:
         with costs(session, share_memory_factor=1000):
-            assert "HashShares" not in sundog.explain(session.sql(QUERIES["one key"]))
+            assert "read by each" not in sundog.explain(session.sql(QUERIES["one key"]))
     finally:
         session.conf.unset("spark.sundog.task.memoryBytes")
 

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
-from sundog.runtime.processes import mapping
 from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
@@ -24,13 +23,26 @@ FACTS, KEYS = 60_000, 20_000
 
 QUERIES = {
     "inner": "SELECT d.part, count(*) n, sum(f.v) s FROM facts f JOIN keys d ON f.k = d.k GROUP BY d.part",
-    "left": "SELECT d.part, count(*) n, sum(f.v) s FROM facts f LEFT JOIN keys d ON f.k = d.k AND d.part > 3 GROUP BY d.part",
+    "left": (
+        "SELECT d.part, count(*) n, sum(f.v) s FROM facts f LEFT JOIN keys d ON f.k = d.k AND d.part > 3 GROUP "
+        "BY d.part"
+    ),
     "full": "SELECT d.part, f.v % 7 m, count(*) n FROM facts f FULL JOIN keys d ON f.k = d.k GROUP BY d.part, f.v % 7",
-    "semi": "SELECT f.v % 7 m, count(*) n FROM facts f WHERE EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k) GROUP BY f.v % 7",
-    "anti": "SELECT f.v % 7 m, count(*) n FROM facts f WHERE NOT EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k) GROUP BY f.v % 7",
+    "semi": (
+        "SELECT f.v % 7 m, count(*) n FROM facts f WHERE EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k) GROUP BY f.v % 7"
+    ),
+    "anti": (
+        "SELECT f.v % 7 m, count(*) n FROM facts f WHERE NOT EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k) "
+        "GROUP BY f.v % 7"
+    ),
     "exists": "SELECT count(*) n FROM facts f WHERE f.v < 9 OR EXISTS (SELECT 1 FROM keys d WHERE d.k = f.k)",
-    "strings": "SELECT d.part, count(*) n, max(f.name) m FROM facts f JOIN (SELECT * FROM keys WHERE k < 40) d ON f.name <=> d.name AND f.v > d.part GROUP BY d.part",
-    "chain": "SELECT e.part, count(*) n FROM facts f JOIN keys d ON f.k = d.k JOIN keys e ON d.part = e.k GROUP BY e.part",
+    "strings": (
+        "SELECT d.part, count(*) n, max(f.name) m FROM facts f JOIN (SELECT * FROM keys WHERE k < 40) d ON "
+        "f.name <=> d.name AND f.v > d.part GROUP BY d.part"
+    ),
+    "chain": (
+        "SELECT e.part, count(*) n FROM facts f JOIN keys d ON f.k = d.k JOIN keys e ON d.part = e.k GROUP BY e.part"
+    ),
 }
 
 
@@ -111,12 +123,11 @@ def test_a_key_of_half_the_rows_is_spread(tables: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["inner", "strings"])
-def test_workers_share_a_broadcast_build_side(tables: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapping, "MIN_MAPPED_BYTES", 0)
+def test_workers_share_a_broadcast_build_side(tables: Any, name: str) -> None:
     with plain_spark(tables):
         expected = tables.sql(QUERIES[name]).toArrow()
     before = shared_files(tables)
-    with costs(tables, task_bytes=4096):
+    with costs(tables, task_bytes=4096, min_mapped_bytes=0):
         found = tables.sql(QUERIES[name]).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons

@@ -1,4 +1,4 @@
-"""Twenty million groups with 256 MB a task: it finishes, Spark says the same, and nothing is left on the disk."""
+"""Twenty million groups with 256 MB a task: the query finishes with Spark's answer, and no file is left."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_more_groups_than_memory(
         ours = enabled.sql(QUERY).toArrow()
     run = sundog.last_run()
     assert run.accelerated, run.fallback_reasons
-    assert ("HashShares" in run.plan) == (max_shares > 1)
+    assert ("read by each of" in run.plan) == (max_shares > 1)
     assert (run.metrics.get("spill_count", 0) > 0) == (max_partitions is not None)
     assert run.metrics["peak_memory_bytes"] <= 256 << 20
     assert scratch_folders(enabled) == before

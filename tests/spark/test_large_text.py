@@ -1,5 +1,5 @@
-"""Plans as text: the same as in one piece, whatever is in them, compressed or not. And lists of files, which come many
-at a time."""
+"""Plans as text read in pieces: the same as in one piece, whatever their content, compressed or not. Lists of files,
+read in batches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
-from sundog.front.jvm import functions, large_text
-from sundog.front.jvm.functions import json_of, plan_json
+from sundog.front.jvm import large_text, method_handles
+from sundog.front.jvm.method_handles import json_of, plan_json
 
 pytestmark = pytest.mark.spark
 
@@ -40,8 +40,8 @@ def test_a_text_of_any_length_is_the_same(spark: Any, length: int) -> None:
 
 def test_without_the_library_that_compresses_it_comes_as_it_is(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = replace(large_text.packing(spark._jvm), compresses=False)
-    monkeypatch.setattr(functions, "packing", lambda jvm: plain)
-    made = functions.Methods(spark._jvm)
+    monkeypatch.setattr(method_handles, "packing", lambda jvm: plain)
+    made = method_handles.Methods(spark._jvm)
     to_json = made.to_text(made.virtual("org.apache.spark.sql.catalyst.trees.TreeNode", "toJSON", "java.lang.String"))
     jplan = wide_plan(spark)
     assert not to_json.compressed

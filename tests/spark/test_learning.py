@@ -1,4 +1,4 @@
-"""`spark.sundog.learn`: a query at which Spark is faster goes to Spark, and a query is told again by its shape."""
+"""`spark.sundog.learn`: a query for which Spark is faster is left to Spark, and a query is recognised by its shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of an action: a bug of ours at any step ends in Spark's answer, and an error of the query in Spark's
+"""The lifecycle of an action: a bug of sundog at any step gives Spark's answer, and an error of the query gives Spark's
 error."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 import sundog
 from sundog.actions import failures
 from sundog.versions import spark_version
-from tests.oracle.needs import needs_errors_of_tasks
+from tests.oracle.needs import of_tasks
 from tests.oracle.plain_spark import plain_spark
 from tests.oracle.tables import events, write_files
 
@@ -134,7 +134,7 @@ def test_a_bug_while_rows_are_handed_over_gives_sparks_answer(
 def test_a_bug_in_converting_rows_gives_sparks_answer(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with plain_spark(session):
         theirs = session.sql(WHOLE).collect()
-    monkeypatch.setattr("sundog.actions.frames.to_rows", fails)
+    monkeypatch.setattr("sundog.actions.dataframe_actions.to_rows", fails)
     assert session.sql(WHOLE).collect() == theirs
     assert sundog.last_run().internal_error
 
@@ -171,12 +171,11 @@ def test_raise_raises_a_bug(session: Any, step: str, error: type[Exception], mon
     assert sundog.last_run().internal_error
 
 
-@needs_errors_of_tasks
 @pytest.mark.parametrize("sql", [FAILING, "SELECT 1 / 0 FROM events ORDER BY id LIMIT 3"], ids=["row", "constant"])
 def test_an_error_of_the_query_is_sparks_and_no_bug(session: Any, sql: str) -> None:
     from pyspark.errors import ArithmeticException
 
-    with pytest.raises(ArithmeticException) as caught:
+    with pytest.raises(of_tasks(ArithmeticException)) as caught:
         session.sql(sql).collect()
     assert caught.value.getCondition() == "DIVIDE_BY_ZERO"
     assert caught.value.getQueryContext()  # which only Spark knows
@@ -327,7 +326,6 @@ def test_partition_specs_are_sparks(session: Any, placement: str) -> None:
         session.sql("DROP TABLE parts")
 
 
-@needs_errors_of_tasks
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 @pytest.mark.parametrize(
     "sql", ["INSERT INTO kept {}", "CREATE TABLE made USING parquet AS {}"], ids=["insert", "ctas"]
@@ -336,7 +334,7 @@ def test_an_error_in_a_commands_query_is_sparks(session: Any, table: str, sql: s
     from pyspark.errors import ArithmeticException
 
     session.conf.set("spark.sundog.placement", placement)
-    with pytest.raises(ArithmeticException) as caught:
+    with pytest.raises(of_tasks(ArithmeticException)) as caught:
         session.sql(sql.format("SELECT max(id) id, max(1 / (num - num)) x FROM events"))
     session.conf.unset("spark.sundog.placement")
     assert caught.value.getCondition() == "DIVIDE_BY_ZERO"
@@ -373,7 +371,6 @@ def test_a_bug_before_a_write_leaves_it_to_spark(
     assert session.read.parquet(str(tmp_path / "out")).count() == 5
 
 
-@needs_errors_of_tasks
 @pytest.mark.parametrize("placement", ["driver", "executors"])
 def test_an_error_while_rows_are_handed_out_is_of_sparks_class(session: Any, placement: str) -> None:
     from py4j.protocol import Py4JError
@@ -382,7 +379,7 @@ def test_an_error_while_rows_are_handed_out_is_of_sparks_class(session: Any, pla
     session.conf.set("spark.sundog.placement", placement)
     try:
         frame = session.sql("SELECT id % 9 k, max(1 / (num - num)) x FROM events GROUP BY id % 9")
-        with pytest.raises(ArithmeticException):
+        with pytest.raises(of_tasks(ArithmeticException)):
             frame.foreach(lambda row: None)
         good = session.sql("SELECT id % 9 k, max(num) x FROM events GROUP BY id % 9")
         with plain_spark(session), pytest.raises((PySparkException, Py4JError), match="ZeroDivisionError") as theirs:

@@ -1,4 +1,4 @@
-"""Rows of the query's own text as an input: VALUES, small local data, branches that Catalyst has emptied."""
+"""Rows that are part of the plan as an input: VALUES, small local data, branches that Catalyst found to be empty."""
 
 from __future__ import annotations
 
@@ -42,11 +42,14 @@ NAMES = "(VALUES (1, 'one'), (2, 'two'), (3, CAST(NULL AS STRING)), (CAST(NULL A
         f"SELECT grp, count(*) c FROM local_events WHERE grp NOT IN (SELECT k FROM {NAMES} WHERE k > 1) GROUP BY grp",
         f"SELECT grp, name, count(*) c FROM local_events FULL JOIN {NAMES} ON grp = k GROUP BY grp, name",
         f"SELECT grp, count(*) c FROM local_events CROSS JOIN {NAMES} GROUP BY grp",
-        f"SELECT grp, count(*) c FROM local_events CROSS JOIN {NAMES} CROSS JOIN {NAMES.replace('n(k', 'm(k')} GROUP BY grp",
-        f"SELECT grp, count(k) c FROM local_events FULL JOIN (SELECT k FROM {NAMES} WHERE k > 9) ON grp = k GROUP BY grp",
+        f"SELECT grp, count(*) c FROM local_events CROSS JOIN {NAMES} CROSS JOIN {NAMES.replace('n(k', 'm(k')} "
+        "GROUP BY grp",
+        f"SELECT grp, count(k) c FROM local_events FULL JOIN (SELECT k FROM {NAMES} WHERE k > 9) ON grp = k "
+        "GROUP BY grp",
         f"SELECT k, count(*) c FROM (SELECT grp k FROM local_events UNION ALL SELECT k FROM {NAMES}) GROUP BY k",
         "SELECT grp, count(*) c FROM local_events GROUP BY grp UNION ALL SELECT -1, 10",
-        f"SELECT grp, r, name FROM (SELECT grp, id, rank() OVER (PARTITION BY grp ORDER BY id) r FROM local_events) JOIN {NAMES} ON r = k",
+        f"SELECT grp, r, name FROM (SELECT grp, id, rank() OVER (PARTITION BY grp ORDER BY id) r "
+        f"FROM local_events) JOIN {NAMES} ON r = k",
     ],
 )  # fmt: skip
 def test_local_rows_beside_a_table(tables: Any, query: str) -> None:

@@ -1,9 +1,10 @@
-"""Tables of many files: their footers are read by a Spark job, and plan and answer are those of the driver's reading."""
+"""Tables of many files: their footers are read by a Spark job, and plan and answer are as if the driver read them."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sundog
-from sundog.parquet.meta.footer import FOOTERS
+from sundog.parquet.meta.footer import FOOTERS, SETTLED_NS
 from sundog.parquet.prune.footer_tables import TABLES
 from tests.oracle.plain_spark import plain_spark
 from tests.spark.against_spark import answer
@@ -31,7 +32,7 @@ def session(enabled: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Few files under many names."""
+    """Few files under many names, made long enough ago for their footers to be kept."""
     made, linked = tmp_path_factory.mktemp("made"), tmp_path_factory.mktemp("many")
     for number in range(DISTINCT):
         ids = list(range(100 * number, 100 * number + 40))
@@ -41,6 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         os.utime(made / f"{number}.parquet", (stamp, stamp))
     for number in range(FILES):
         os.link(made / f"{number % DISTINCT}.parquet", linked / f"part-{number:05d}.parquet")
+    sleep(SETTLED_NS / 1e9)  # a link counts as a change of the file
     return linked
 
 

@@ -1,4 +1,4 @@
-"""Functions whose answer shows in which order rows are taken: there Spark has one order, and so have we.
+"""Functions whose answer depends on the order of rows: sundog processes rows in Spark's order.
 
 A task of Spark's takes its rows as they lie in the files, and tasks are merged in their order; files go to tasks by
 size, the largest first. So `first`, the ties of `max_by` and the sign of a smallest zero come out the same run after

@@ -30,10 +30,10 @@ def session(enabled: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize(
     ("query", "limit", "placement"),
     [
-        ("SELECT v % 10, count(*) FROM placed GROUP BY v % 10", "200k", "driver"),
-        ("SELECT v % 10, count(*) FROM placed GROUP BY v % 10", "100k", "executors"),
-        ("SELECT v % 10, count(*) FROM placed WHERE v % 3 = 0 GROUP BY v % 10", "100k", "driver"),
-        ("SELECT v % 10, count(*) FROM placed WHERE v % 3 = 0 GROUP BY v % 10", "70k", "executors"),
+        ("SELECT v % 10, count(*) FROM placed GROUP BY v % 10", "50k", "driver"),
+        ("SELECT v % 10, count(*) FROM placed GROUP BY v % 10", "30k", "executors"),
+        ("SELECT v % 10, count(*) FROM placed WHERE v % 3 = 0 GROUP BY v % 10", "25k", "driver"),
+        ("SELECT v % 10, count(*) FROM placed WHERE v % 3 = 0 GROUP BY v % 10", "15k", "executors"),
         ("SELECT sum(v) OVER (ORDER BY v) FROM placed WHERE v % 3 = 0", "100k", "executors"),
     ],
 )

@@ -9,8 +9,9 @@ A file holds queries separated by `;`, each with a header that says what must ha
     -- ordered: yes                   compare row by row in order (default: as multisets)
     -- tolerance: 1e-12               relative, for sums of floats, whose order Spark does not fix either
 
-On executors `make test` runs the first query of a file with each set of `STAGE_WORDS`, `make test-matrix` every one: these
-words decide which stages a query has, while the expressions in it are evaluated by the same code in both placements.
+On executors `make test` runs the first query of a file with each set of `STAGE_WORDS`, `make test-matrix` every one:
+these words decide which stages a query has, while the expressions in it are evaluated by the same code in both
+placements.
 """
 
 from __future__ import annotations

@@ -132,12 +132,14 @@ def test_a_good_part_of_the_patterns_is_taken() -> None:
 
 
 TEXT_ROWS = [
-    "https://www.example.org/a/b?c=d", "http://example.org", "https://a.b/\n", "https://a.b/x\r\n", "https://é.😀/x", "",
-    "a b\tc  d ", "  x", "line\nline2", "12-34-567", "٣٤", None, "user.name+tag@host.co", "😀😀", "tail \n", "a\u2028", "A",
+    "https://www.example.org/a/b?c=d", "http://example.org", "https://a.b/\n", "https://a.b/x\r\n", "https://é.😀/x",
+    "", "a b\tc  d ", "  x", "line\nline2", "12-34-567", "٣٤", None, "user.name+tag@host.co", "😀😀", "tail \n",
+    "a\u2028", "A",
 ]  # fmt: skip
 REPLACED = [
-    (r"^https?://(?:www\.)?([^/]+)/.*$", "$1"), (r"[^0-9]", ""), (r"\s+$", ""), (r"^\s+|\s+$", ""), (r"(\d+)-(\d+)", "$2-$1"),
-    (r"[^a-zA-Z0-9 ]", "_"), (r".", "x"), (r"(a)|(b)", "<$1$2>"), (r"\s", r"\$"), (r"[\n\r]+", " "), (r"\s$", "!"),
+    (r"^https?://(?:www\.)?([^/]+)/.*$", "$1"), (r"[^0-9]", ""), (r"\s+$", ""), (r"^\s+|\s+$", ""),
+    (r"(\d+)-(\d+)", "$2-$1"), (r"[^a-zA-Z0-9 ]", "_"), (r".", "x"), (r"(a)|(b)", "<$1$2>"), (r"\s", r"\$"),
+    (r"[\n\r]+", " "), (r"\s$", "!"),
 ]  # fmt: skip
 MATCHED = [r"^https?://", r"\d{2}", r"@[a-z]+\.(com|org|co)$", "", r"^$", r"e$", r"[^\x00-\x7F]"]
 

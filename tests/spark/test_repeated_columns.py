@@ -1,4 +1,4 @@
-"""A column that is put out twice, and keys that tell nothing: the same answer as Spark, of every shape."""
+"""Output with the same column twice, and constant keys: Spark's answer, for every shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that a query is planned by: what is set is seen, at every action, and an unknown key is spoken of."""
+"""The settings that a query is planned by: current values are used at every action, and an unknown key is reported."""
 
 from __future__ import annotations
 

@@ -12,16 +12,23 @@ from tests.oracle.tables import events, write_files
 from tests.spark.against_spark import PLACEMENTS, check
 
 pytestmark = pytest.mark.spark
-GROUPS = "WITH v AS (SELECT grp, small, sum(num) s, count(*) n, max(s) m FROM shared_events WHERE id > 5 GROUP BY grp, small)"
+GROUPS = (
+    "WITH v AS (SELECT grp, small, sum(num) s, count(*) n, max(s) m FROM shared_events WHERE id > 5 GROUP BY "
+    "grp, small)"
+)
 RANKED = f"{GROUPS}, w AS (SELECT *, row_number() OVER (PARTITION BY grp ORDER BY s DESC, small) r FROM v)"
 QUERIES = {
-    "joined with itself": f"{GROUPS} SELECT a.grp, a.s, b.m FROM v a JOIN v b ON a.grp = b.grp AND a.small = b.small + 1",
-    "other columns": f"{GROUPS} SELECT a.grp, a.n, b.c FROM v a JOIN (SELECT s, count(*) c FROM v GROUP BY s) b ON a.s = b.s",
+    "joined with itself": f"{GROUPS} SELECT a.grp, a.s, b.m FROM v a JOIN v b ON a.grp = b.grp "
+    "AND a.small = b.small + 1",
+    "other columns": f"{GROUPS} SELECT a.grp, a.n, b.c FROM v a JOIN (SELECT s, count(*) c FROM v GROUP BY s) b "
+    "ON a.s = b.s",
     "three times": f"{RANKED} SELECT a.grp, a.s, b.s x, c.s y FROM w a JOIN w b ON a.grp = b.grp AND a.r = b.r + 1 "
     "JOIN w c ON a.grp = c.grp AND a.r = c.r - 1",
-    "united with itself": f"{GROUPS} SELECT grp, s FROM v UNION ALL SELECT small, s FROM v UNION ALL SELECT s, s FROM v",
+    "united with itself": f"{GROUPS} SELECT grp, s FROM v UNION ALL SELECT small, s FROM v "
+    "UNION ALL SELECT s, s FROM v",
     "united": f"{GROUPS} SELECT grp, s FROM v WHERE s % 2 = 0 UNION ALL SELECT small, n FROM v",
-    "outer and semi": f"{GROUPS} SELECT a.grp, b.n FROM v a LEFT JOIN v b ON a.s = b.n WHERE a.small IN (SELECT grp FROM v)",
+    "outer and semi": f"{GROUPS} SELECT a.grp, b.n FROM v a LEFT JOIN v b ON a.s = b.n "
+    "WHERE a.small IN (SELECT grp FROM v)",
     "full": f"{GROUPS} SELECT a.grp, b.n FROM v a FULL JOIN v b ON a.s = b.n",
     "topk": f"{GROUPS} SELECT a.grp, a.small, b.small x FROM v a JOIN v b ON a.grp = b.grp ORDER BY 1, 2, 3 LIMIT 20",
 }  # fmt: skip

@@ -123,6 +123,100 @@ def test_a_skewed_key_gets_even_ranges(enabled: Any, tmp_path: Path, placement: 
     assert max(rows) < 2 * ROWS / len(rows)
 
 
+SUMMARIZED = {
+    "running": CALLS["running"],
+    "ranks": CALLS["ranks"],
+    "ntile": "ntile(7) OVER (ORDER BY t, id)",
+    "neighbours": "lag(v, 2) OVER (ORDER BY t, id) + lead(v, 1, 0) OVER (ORDER BY t, id)",
+    "rows": CALLS["rows"],
+    "descending": "sum(v) OVER (ORDER BY t DESC NULLS FIRST, id ROWS BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING)",
+    "first": "first_value(v) OVER (ORDER BY t, id)",
+    "share": "v / sum(v) OVER (ORDER BY t ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)",
+}
+READ_TWICE = {
+    "keys": "dense_rank() OVER (ORDER BY t)",
+    "any distance": "lag(v) IGNORE NULLS OVER (ORDER BY t, id)",
+    "last": "last_value(v) IGNORE NULLS OVER (ORDER BY t, id)",
+    "ends by a string": "lag(v) OVER (ORDER BY cast(t AS string), id)",
+}
+
+
+@pytest.mark.usefixtures("moved")
+@pytest.mark.parametrize("written", [False, True], ids=["collected", "written"])
+@pytest.mark.parametrize("call", [*SUMMARIZED, *READ_TWICE])
+def test_executors_move_rows_once(session: Any, call: str, written: bool, tmp_path: Path) -> None:
+    """Ranges are summarized by the sending tasks, or by a second read of Spark's shuffle; nothing is held."""
+    session.conf.set("spark.sundog.placement", "executors")
+    text = (SUMMARIZED | READ_TWICE)[call]
+    frame = session.sql(f"SELECT id, t, {text} AS w FROM scattered")
+    if written:
+        frame.write.parquet(str(tmp_path / "out"))
+        table = pq.read_table(tmp_path / "out")
+    else:
+        table = frame.toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert ("summarized by the sending tasks" in run.plan) == (call in SUMMARIZED)
+    assert ("read twice" in run.plan) == (call in READ_TWICE)
+    assert "Hold" not in run.plan
+    assert run.metrics["ranges"] > 1
+    assert run.metrics["window_input_rows"] == ROWS, "the stage that moves them ran once"
+    assert run.metrics["exchange_rows"] == run.metrics["rows_routed"] == ROWS, "summaries are no rows"
+    with plain_spark(session):
+        assert_same(table, frame.toArrow(), ordered=False)
+
+
+@pytest.mark.usefixtures("moved")
+def test_ends_of_too_many_rows_are_found_in_whole_ranges(session: Any) -> None:
+    session.conf.set("spark.sundog.placement", "executors")
+    frame = session.sql(
+        "SELECT id, sum(v) OVER (ORDER BY t, id ROWS BETWEEN 50 PRECEDING AND CURRENT ROW) AS w FROM scattered"
+    )
+    for limit, remark in ((64 << 20, "summarized by the sending tasks"), (1 << 10, "read twice")):
+        with costs(session, max_summary_bytes=limit):
+            ours = frame.toArrow()
+        assert remark in sundog.last_run().plan
+        with plain_spark(session):
+            assert_same(ours, frame.toArrow(), ordered=False)
+
+
+@pytest.mark.usefixtures("moved")
+@pytest.mark.parametrize(
+    "values", ["if(id % 2 = 0, 1e16, 1.0)", "if(id = 77, 9223372036854775807L, v)"], ids=["doubles", "longs"]
+)
+def test_what_does_not_add_up_range_by_range_is_one_range(session: Any, values: str) -> None:
+    """An overflow found in the summaries of the sending tasks: rows are moved again, to one range."""
+    session.conf.set("spark.sundog.placement", "executors")
+    sign = "if(id % 4 < 2, 1, -1)" if "1e16" in values else "1"
+    frame = session.sql(
+        f"SELECT id, try_sum({values} * {sign}) OVER (ORDER BY t, id ROWS UNBOUNDED PRECEDING) AS w FROM scattered"
+    )
+    ours = frame.toArrow()
+    run = sundog.last_run()
+    assert run.accelerated, run.fallback_reasons
+    assert run.metrics["ranges"] == 1
+    assert any("summarized by the sending tasks" in stage.output.describe() for stage in run.graphs[0].stages)
+    with plain_spark(session):
+        assert_same(ours, frame.toArrow(), ordered=False)
+
+
+@pytest.mark.usefixtures("moved")
+def test_groups_that_are_gathered_on_the_driver_are_held_there(session: Any) -> None:
+    """Few groups, merged on the driver of a query on executors: one reader, and no shuffle of Spark's."""
+    session.conf.set("spark.sundog.placement", "executors")
+    query = """
+        SELECT k, n, row_number() OVER (ORDER BY n, k) AS place, sum(n) OVER (ORDER BY k) AS until
+        FROM (SELECT concat('k', v % 50) AS k, count(*) AS n FROM scattered GROUP BY concat('k', v % 50))
+    """
+    ours = session.sql(query).toArrow()
+    run = sundog.last_run()
+    assert run.whole, run.fallback_reasons
+    assert "few groups are merged on the driver" in run.plan
+    assert run.metrics["ranges"] > 1
+    with plain_spark(session):
+        assert_same(ours, session.sql(query).toArrow(), ordered=False)
+
+
 def test_explain_shows_the_choice_before_anything_runs(session: Any) -> None:
     text = sundog.explain(session.sql(f"SELECT id, {CALLS['range']} AS w FROM clustered"))
     assert "RangeRead: order=[t#" in text

@@ -1,4 +1,4 @@
-"""Spark's checks of a write see the original plan: what it refuses is refused, and nothing is lost that it would
+"""Spark's checks of a write see the original plan: it refuses the same writes, and no data is lost that Spark would
 keep."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The protocol is all that planning a scan asks of a table: one of another kind, made here, is read as well."""
+"""Planning a scan needs only the protocol `Table`: a table format written here is read as well."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from sundog.expr.nodes import Column, Compare, CompareOp, Expr, Literal
 from sundog.expr.rank_columns import RankColumn
-from sundog.metrics import Metrics
 from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import scan_tasks
 from sundog.parquet.meta.statistics import Bounds
@@ -21,7 +20,6 @@ from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOptions
 from sundog.plan.costs import DRIVER
 from sundog.plan.logical import Scan
-from sundog.plan.lower.scan import TableScan
 from sundog.support import Code, Declined
 from sundog.tables.parquet_folder import ParquetFolder
 from sundog.tables.table import Table
@@ -83,9 +81,7 @@ def test_a_file_that_its_statistics_rule_out_is_not_opened(tmp_path: Path) -> No
     listed = table(tmp_path)
     Path(listed.files[0].path).unlink()
     access = plan_access(listed, ("x#1",), at_least(50))
-    metrics = Metrics()
-    access.count(metrics)
-    assert metrics.as_dict()["files_pruned_statistics"] == 1
+    assert access.scanned.counted["files_pruned_statistics"] == 1
     assert [access.files[run.file].path for run in access.split_runs()] == [listed.files[1].path]
 
 
@@ -136,9 +132,8 @@ def test_a_table_with_deleted_rows_is_left_to_spark_unless_no_such_file_is_read(
 
 def test_the_snapshot_is_shown(tmp_path: Path) -> None:
     listed = table(tmp_path)
-    assert TableScan(Scan(listed, ("x#1",))).describe() == (
-        "ParquetScan: manifest, files=2, snapshot=4711, columns=[x#1]"
-    )
+    (task,) = scan_tasks(plan_access(listed, ("x#1",), None), 1, DRIVER)
+    assert task.steps[0].describe() == ("ParquetScan: manifest, files=2, snapshot=4711, columns=[x#1]")
 
 
 def test_a_parquet_folder_knows_its_partition_values_and_nothing_else() -> None:

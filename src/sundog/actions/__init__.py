@@ -1,2 +1,1 @@
-"""The actions of Spark, with sundog in between: of DataFrames, of writers, and SQL commands. One life for all of
-them."""
+"""Spark's actions with sundog in between: actions of DataFrames, of writers, and SQL commands, in one lifecycle."""

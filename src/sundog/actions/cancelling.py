@@ -1,11 +1,11 @@
-"""Cancelling an action: with Spark's calls, on whatever it runs, ending in Spark's error, and not started again.
+"""Cancelling an action by Spark's own calls, wherever it runs. It ends with Spark's error and is not started again.
 
-Jobs on executors are Spark's to cancel, and carry all that Spark finds them by: group, tags, description, call site.
-What runs on driver threads is no job. So the calls that cancel (`cancelJobGroup`, `cancelJobsWithTag`, `cancelAllJobs`,
-`interruptAll`, `interruptTag`) are noted on their way to Spark, for the actions that they mean (`runtime/cancel.py`).
+Spark cancels jobs on executors by their marks: group, tags, description, call site. Work on driver threads is no job.
+So the calls that cancel (`cancelJobGroup`, `cancelJobsWithTag`, `cancelAllJobs`, `interruptAll`, `interruptTag`) are
+recorded for the actions that they concern (`runtime/cancel.py`), and passed on to Spark.
 
-Ctrl-C and a notebook's stop button call `cancelAllJobs` and raise KeyboardInterrupt in the main thread, by pyspark's
-own signal handler: nothing is to be added but to stop the tasks.
+Ctrl-C and a notebook's stop button call `cancelAllJobs` and raise KeyboardInterrupt in the main thread, through
+pyspark's own signal handler; sundog only has to stop its tasks.
 
 A request that does not come through pyspark (the JVM's own API, the kill link of Spark's web page) reaches jobs only.
 """
@@ -39,7 +39,7 @@ Replacement = tuple[Any, str, Callable[..., Any]]
 
 
 def replacements() -> Iterator[Replacement]:
-    """Owner, name and substitute of what is put in place of pyspark's own while a session is enabled."""
+    """Owner, name and substitute of the pyspark methods that are replaced while a session is enabled."""
     group, tag, everything = SparkContext.cancelJobGroup, SparkContext.cancelJobsWithTag, SparkContext.cancelAllJobs
     yield SparkContext, "cancelJobGroup", _noted(group, CancelKind.GROUP, "part of cancelled job group {}")
     yield SparkContext, "cancelJobsWithTag", _noted(tag, CancelKind.TAG, "part of cancelled job tags {}")
@@ -52,7 +52,7 @@ def replacements() -> Iterator[Replacement]:
 
 
 def _noted(original: Callable[..., Any], kind: CancelKind, reason: str) -> Callable[..., Any]:
-    """A method of SparkContext with one parameter, the mark, or none. It may run in a signal handler."""
+    """A method of SparkContext whose only parameter, if any, is the mark. It may run in a signal handler."""
 
     @functools.wraps(original)
     def method(self: SparkContext, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +73,7 @@ def _interrupt_all(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _interrupt_tag(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A tag of a session means that of the calling thread, and of those that inherited it."""
+    """A session's tag concerns the calling thread, and threads that inherited it."""
 
     @functools.wraps(original)
     def method(self: SparkSession, tag: str) -> Any:
@@ -109,7 +109,7 @@ def marks_of(session: SparkSession) -> JobMarks:
 
 
 def _user_call(original: Callable[[], Any]) -> Callable[[], Any]:
-    """The call site that Spark's UI shows for a job: the user's line, not the line of sundog that calls Spark."""
+    """The call site that Spark's UI shows for a job: the user's line, not sundog's line that calls Spark."""
 
     @functools.wraps(original)
     def first_spark_call() -> Any:
@@ -131,7 +131,7 @@ def _user_call(original: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def is_cancelled_job(error: BaseException) -> bool:
-    """Whether this is Spark's report that a job was cancelled, which may be the cause of what was raised."""
+    """Whether this is Spark's report that a job was cancelled, or was caused by one."""
     origin = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     for _ in range(_MAX_CAUSES):
         if origin is None:
@@ -144,7 +144,7 @@ def is_cancelled_job(error: BaseException) -> bool:
 
 
 def to_spark_error(cancelled: ActionCancelled) -> Exception:
-    """What Spark raises for a cancelled job, made by Spark itself. Its job has number -1, since there was none."""
+    """The error that Spark raises for a cancelled job, made by Spark itself. The job number is -1: there was no job."""
     jvm = SparkContext._jvm
     assert jvm is not None, "there was a session"
     error = spark_version().cancelled_job(jvm, _NO_JOB, str(cancelled))

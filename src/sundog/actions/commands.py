@@ -1,7 +1,7 @@
 """Commands that embed a query: INSERT … SELECT and CREATE TABLE … AS SELECT of `spark.sql`, and those of writers.
 
-A statement is parsed to see whether it is one. Analysing and checking a command, and putting another query into it, is
-the business of `front/write_command.py`.
+A statement is parsed to see whether it is one. `front/write_command.py` analyses and checks a command, and puts another
+query into it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAY_EMBED_QUERY = re.compile(r"\b(insert|create|replace)\b", re.IGNORECASE)
 
 
 def may_embed_query(text: str) -> bool:
-    """Whether a statement may be such a command. A cheap test, which may say yes to others."""
+    """Whether a statement may be such a command. A cheap test, which may also accept others."""
     return _MAY_EMBED_QUERY.search(text) is not None
 
 
@@ -52,7 +52,7 @@ def command_action(
     plain: Callable[[], T],
     done: Callable[[DataFrame], U],
 ) -> Action[T | U]:
-    """The action of a command. `done` makes its result of what Spark gives."""
+    """The action of a command. `done` turns Spark's result into its own."""
     command: list[WriteCommand] = []
 
     def query() -> DataFrame:
@@ -66,7 +66,7 @@ def command_action(
 
 
 def _parse_command(session: SparkSession, text: str) -> Any | None:
-    """The parsed statement if it is a command with a query in it. What cannot be parsed is Spark's to complain of."""
+    """The parsed statement if it is a command with a query in it. Syntax errors are left to Spark."""
     try:
         parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except PySparkException as error:

@@ -1,4 +1,4 @@
-"""What a user asks for by name, without `enable`: an accelerated DataFrame, the plan as text."""
+"""Explicit calls, without `enable`: an accelerated DataFrame, the plan as text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sundog.config import read_settings
 from sundog.environment.shipping import executor_problem
 from sundog.front.session.session_conf import SessionConf
 from sundog.plan.stages import StageGraph
-from sundog.query import plan_frame, spark_inputs
+from sundog.query import plan_frame
 from sundog.report.explain import analyzed_text, explain_text
 from sundog.run import Run, last_run, start_run
 from sundog.runtime.execute import explain as plan_only
 
 
 def accelerate(frame: DataFrame) -> DataFrame:
-    """An ordinary DataFrame with the eligible parts of `frame` replaced; `frame` itself where there are none.
+    """An ordinary DataFrame with the eligible parts of `frame` replaced; `frame` itself if there are none.
 
     Parts that sundog runs on the driver are computed now; parts that run on executors when Spark runs the result.
     """
@@ -54,7 +54,7 @@ def explain(frame: DataFrame, analyze: bool = False, costs: bool = False) -> str
 
 
 def _graphs(frame: DataFrame, run: Run) -> list[StageGraph]:
-    """The graphs of all parts, as far as they are known before they run; none, with reasons, if one is declined."""
+    """The graphs of all parts, as far as they are known before they run; empty, with reasons, if one is declined."""
     session = frame.sparkSession
     conf = SessionConf.of(session)
     settings = read_settings(conf.get)
@@ -62,14 +62,14 @@ def _graphs(frame: DataFrame, run: Run) -> list[StageGraph]:
     planned = plan_frame(frame, run, conf, settings, collected=True)
     if planned is None:
         return []
-    unusable, inputs = executor_problem(session), spark_inputs(planned)
+    unusable, inputs = executor_problem(session), planned.spark_frames()
     with run.notes_declined():
         return [plan_only(tree, session, settings, inputs, unusable, planned.subqueries) for _, tree in planned.parts]
     return []
 
 
 def _drain_frame(frame: DataFrame) -> None:
-    """Compute all rows of a query, and keep none."""
+    """Compute all rows of a query, and discard them."""
 
     def drain(frame: DataFrame) -> None:
         frame.write.format("noop").mode("overwrite").save()

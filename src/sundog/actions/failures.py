@@ -1,13 +1,13 @@
-"""Whose fault an error is. The one place that decides it, for every kind of action.
+"""Classification of errors: what is at fault, and what follows. The one place that decides it, for all actions.
 
-    DECLINED   sundog found out late that the query is not for it
+    DECLINED   sundog found out late that it cannot take the query
     CANCELLED  the user cancelled the action: Spark's error is raised, and nothing is started again
     QUERY      a row is at fault (a division by zero): Spark runs the query and raises its own error
     FILE       a file is missing, broken, or of a form that only Spark reads: Spark runs the query
     SPARK      Spark raised it: a lost executor, a user's function, a check of a write
-    INTERNAL   everything else is a bug of sundog's own, so Spark runs the query
+    INTERNAL   all other errors are bugs of sundog, and Spark runs the query
 
-Errors of a worker come as Spark's report of them and are judged by what the worker raised.
+Errors of a worker arrive inside Spark's report; they are classified by the error that the worker raised.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SOURCE = str(Path(__file__).parents[1])
 
 
 class Outcome(Enum):
-    """What an error means for the query. The table above says what each is."""
+    """What an error means for the query; see the table above."""
 
     DECLINED = "declined"
     CANCELLED = "cancelled"
@@ -53,7 +53,7 @@ _CODES = {Outcome.INTERNAL: Code.INTERNAL, Outcome.CANCELLED: Code.CANCELLED}
 
 @dataclass(frozen=True)
 class Failure:
-    """An error and what it means. `cause` is what a worker raised, or `error` itself."""
+    """An error and what it means. `cause` is the error of a worker, or `error` itself."""
 
     outcome: Outcome
     error: Exception
@@ -75,7 +75,7 @@ class Failure:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Where in sundog it happened, so that each place is warned of once."""
+        """The place in sundog where it happened: each place is warned of once."""
         frames = [
             frame for frame in traceback.extract_tb(self.cause.__traceback__) if frame.filename.startswith(_SOURCE)
         ]
@@ -84,7 +84,7 @@ class Failure:
 
 
 def classify(error: Exception) -> Failure:
-    """Judge an error that was met while sundog planned, ran or handed over a query."""
+    """Classify an error raised while sundog planned, ran or handed over a query."""
     cause = unwrap_worker_error(error)
     cause = limit_met(cause) or cause
     return Failure(_outcome(cause), error, cause)
@@ -109,12 +109,12 @@ def _outcome(cause: BaseException) -> Outcome:
 
 
 def is_for_the_user(error: Exception) -> bool:
-    """Whether to raise it although Spark would not: a setting of sundog's that cannot be read."""
+    """Whether to raise it although Spark would not: an unreadable sundog setting."""
     return isinstance(error, ConfigError)
 
 
 def as_spark_error(failure: Failure) -> BaseException:
-    """The error to raise where Spark cannot or must not start again: of Spark's own class."""
+    """The error to raise if Spark cannot, or must not, start again: one of Spark's own classes."""
     text = f"sundog failed while it handed over rows: {type(failure.cause).__name__}: {failure.cause}"
     error: BaseException = SparkRuntimeException(text)
     if isinstance(failure.cause, SparkQueryError):
@@ -130,7 +130,7 @@ _warned_places: set[tuple[str, ...]] = set()
 
 
 def note_failure(run: Run, failure: Failure) -> None:
-    """Put it on the run; a bug of ours with its stack, and in the log as a warning the first time at each place."""
+    """Put it on the run; a bug of sundog with its stack, and in the log, as a warning the first time at each place."""
     run.decline(*failure.reasons)
     if failure.outcome in (Outcome.CANCELLED, Outcome.DECLINED):
         return

@@ -1,10 +1,9 @@
-"""Errors of DataFrames that `accelerate` has handed out, raised when somebody runs them, with or without sundog
-enabled.
+"""Errors of DataFrames that `accelerate` has returned, raised whenever they are run, with or without sundog enabled.
 
-A row that is at fault fails a Python worker, for which pyspark raises PythonException, where plain Spark would raise
-its ArithmeticException. No action of ours is there to put that right. So from the first `accelerate` on, pyspark's own
-conversion of the JVM's errors is followed by ours: a PythonException that carries a signed error of the query becomes
-the exception that Spark would have raised. All others are left as they are.
+A failing row fails a Python worker, for which pyspark raises PythonException where plain Spark would raise its
+ArithmeticException. No action of sundog is there to correct that. So from the first `accelerate` on, pyspark's own
+conversion of JVM errors is followed by sundog's: a PythonException with a signed error of the query becomes the
+exception that Spark would have raised. All others are unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _lock = threading.Lock()
 
 
 def translate_worker_errors() -> None:
-    """Translate the workers' errors, for good: nobody knows how long a handed-out DataFrame is used."""
+    """Translate the errors of workers, for good: a returned DataFrame may be used at any time."""
     with _lock:
         if not hasattr(captured.convert_exception, "__wrapped__"):
             captured.convert_exception = _translated(captured.convert_exception)

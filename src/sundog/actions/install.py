@@ -1,10 +1,10 @@
-"""Puts sundog between a session and its actions, for the sessions that asked for it.
+"""Replaces the action methods of pyspark's DataFrame, for sessions that have enabled sundog.
 
-pyspark's classic DataFrame is one class for all sessions, so its action methods are replaced once, by methods that ask
-first whether this DataFrame's session is enabled. For every other session, and inside an action of sundog's own, they
-are the originals. `uninstall` puts the originals back when the last session is disabled.
+pyspark's classic DataFrame is one class for all sessions. So its action methods are replaced once, by methods that
+first check whether this DataFrame's session is enabled. For every other session, and inside an action of sundog itself,
+they call the originals. `uninstall` restores the originals when the last session is disabled.
 
-Transformations are untouched: a DataFrame of an enabled session is an ordinary DataFrame until an action runs it.
+Transformations are unchanged: a DataFrame of an enabled session is an ordinary DataFrame until an action runs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql.readwriter import DataFrameWriterV2
 
 from sundog.actions.cancelling import replacements
 from sundog.actions.commands import may_embed_query, run_sql
-from sundog.actions.frames import HANDLERS
+from sundog.actions.dataframe_actions import HANDLERS
 from sundog.actions.lifecycle import is_inside
 from sundog.actions.replaced_methods import ReplacedMethods
 from sundog.actions.writers import AcceleratedWriter, AcceleratedWriterV2
@@ -35,8 +35,8 @@ _enabled: set[str] = set()
 
 
 def prepare_session(session: SparkSession) -> None:
-    """Switch sundog on unless a setting says otherwise. Raises if a setting cannot be read; warns if executors lack
-    something."""
+    """Switch sundog on unless a setting says otherwise. Raises if a setting cannot be read; warns if executors lack a
+    package."""
     if session._jconf.getConfString("spark.sundog.enabled", "") == "":
         session.conf.set("spark.sundog.enabled", "true")
     read_settings(SessionConf.of(session).get)

@@ -1,18 +1,18 @@
-"""The one life of an action: of DataFrames, `accelerate`, writers and SQL commands alike.
+"""The lifecycle of an action, one for all: actions of DataFrames, `accelerate`, writers and SQL commands.
 
     start a Run -> plan -> start -> hand over -> finish
 
-    plan        Catalyst's plan is read and matched. Nothing for sundog: Spark runs the action, reasons are in the run
-    start       what runs on the driver is computed; parts that are not the whole query are put into Spark's plan
-    hand over   the caller gets its rows, or Spark runs its plan with our parts in it
-    finish      metrics are put on the run, what was held is let go of
+    plan        Catalyst's plan is read and matched. If sundog takes nothing, Spark runs the action; the run says why
+    start       parts on the driver are computed; parts that are not the whole query are put into Spark's plan
+    hand over   the caller gets its rows, or Spark runs its plan with sundog's parts in it
+    finish      metrics are put on the run, held rows are released
 
-An error anywhere ends in Spark running the action, as if sundog were not there (`failures.py` judges whose fault it
-was; a bug of ours has reason INTERNAL and its stack in `Run.internal_error`). The one exception is an error while rows
-are handed over for good, to `foreach` or to a table: to start again could do things twice, so the error is raised as
-Spark's. `spark.sundog.onInternalError=raise` raises bugs of ours wherever they happen.
+After an error anywhere, Spark runs the action as if sundog were not there. `failures.py` classifies the error; a bug of
+sundog has reason INTERNAL, with its stack in `Run.internal_error`. The one exception is an error while rows are handed
+over for good, to `foreach` or to a table. Starting again could do things twice, so the error is raised as Spark's.
+`spark.sundog.onInternalError=raise` raises bugs of sundog wherever they happen.
 
-In shadow mode Spark runs every action, and sundog those that it planned as well, afterwards (`shadowing.py`).
+In shadow mode Spark runs every action, and afterwards sundog runs those that it planned (`shadowing.py`).
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from sundog.runtime.progress import NO_PROGRESS, ProgressSink, spark_progress
 from sundog.runtime.sessions import described_as
 from sundog.shadow_mode.report import Tally
 from sundog.support import Code, Declined, Reason
-from sundog.versions.sql_executions import SqlExecution, plan_node
+from sundog.versions.parts.sql_executions import SqlExecution, plan_node
 
 T = TypeVar("T")
-Shadowed = Literal["by answer", "by query", "not"]  # what shadow mode compares; an answer that is handed out it cannot
+Shadowed = Literal["by answer", "by query", "not"]  # what shadow mode compares: rows that are handed out cannot be
 _inside = threading.local()
 
 
 @dataclass(frozen=True)
 class Action(Generic[T]):
-    """What an action is made of. `query` is made inside the life of the action, so that it may fail as well.
+    """The parts of an action. `query` is called inside the lifecycle, so that it may fail as well.
 
-    `on_table` takes a whole result on the driver, `on_frame` a DataFrame with our parts in it; without `on_table` rows
-    are not wanted on the driver. `plain` runs the action on Spark alone.
+    `on_table` takes a whole result on the driver, `on_frame` a DataFrame with sundog's parts in it; without `on_table`,
+    rows are not wanted on the driver. `plain` runs the action on Spark alone.
     """
 
     name: str
@@ -71,13 +71,13 @@ class Action(Generic[T]):
     on_frame: Callable[[DataFrame], T]
     on_table: Callable[[pa.Table], T] | None = None
     repeatable: bool = True  # handing over may be tried again on plain Spark
-    lazy: bool = False  # the result runs later: nothing is finished here
+    lazy: bool = False  # the result runs later: nothing is finished in this action
     shadowed: Shadowed = "by answer"
 
 
 @dataclass
 class _Life:
-    """What is under way for one action."""
+    """The state of one action."""
 
     run: Run
     started: float = field(default_factory=perf_counter)
@@ -89,7 +89,7 @@ class _Life:
 
 
 def run_action(action: Action[T]) -> T:
-    """Run one action, with sundog where it can."""
+    """Run one action, with sundog if it can."""
     life = _Life(start_run(action.name))
     try:
         with under_action(), watching(lambda: marks_of(action.session)):
@@ -127,11 +127,12 @@ def _live(action: Action[T], life: _Life) -> T:
 
 
 def _is_left_to_spark(action: Action[T], life: _Life, planned: Planned) -> bool:
-    """Whether Spark was faster at this query before, or is to be compared now. Says so on the run."""
+    """Whether Spark was faster at this query before, or is to be compared now. If so, the run has the reason."""
     if not planned.settings.learn or action.lazy or not action.repeatable:
         return False
     query = f"{action.name} {planned.shape}"
-    life.lesson = Lesson.of(session_id(action.session), query, planned.catalyst.seconds)
+    costs = read_costs(planned.settings.costs).driver
+    life.lesson = Lesson.of(session_id(action.session), query, planned.catalyst.seconds, costs)
     reason = life.lesson.reason
     if reason is not None:
         life.run.decline(reason)
@@ -139,20 +140,19 @@ def _is_left_to_spark(action: Action[T], life: _Life, planned: Planned) -> bool:
 
 
 def _learn(life: _Life, planned: Planned) -> None:
-    """Keep what the action took, for the next one of its shape."""
+    """Record the time of the action, for the next one of its shape."""
     if life.lesson is not None:
         seconds = perf_counter() - life.started
-        costs = read_costs(planned.settings.costs).driver
         rows, groups, window_rows = (
             life.run.metrics.get(name, 0.0) for name in ("input_rows", "groups", "window_rows")
         )
         slots = planned.session.sparkContext.defaultParallelism
-        guess = costs.spark_seconds(planned.operators, slots, rows, groups, window_rows)
+        guess = life.lesson.costs.spark_seconds(planned.operators, slots, rows, groups, window_rows)
         life.lesson.answered_by_sundog(seconds, guess)
 
 
 def settle(session: SparkSession, run: Run, error: Exception, may_restart: bool) -> None:
-    """Note an error, and return if Spark may run the action from its beginning. Else raise."""
+    """Record an error, and return if Spark may run the action from its beginning. Else raise."""
     if is_for_the_user(error):
         raise error
     failure = classify(error)
@@ -166,7 +166,7 @@ def settle(session: SparkSession, run: Run, error: Exception, may_restart: bool)
 
 
 def _cancelled_meanwhile() -> ActionCancelled | None:
-    """The cancellation that came while something else went wrong: a cancelled action is not started again."""
+    """The cancellation that came while another error happened: a cancelled action is not started again."""
     try:
         current_watch().check()
     except ActionCancelled as cancelled:
@@ -179,7 +179,7 @@ def _raises(session: SparkSession) -> bool:
 
 
 def _plan(action: Action[T], life: _Life) -> Planned | None:
-    """What sundog would take of the action. In shadow mode no error gets out: Spark answers in any case."""
+    """What sundog would take of the action. In shadow mode no error is raised: Spark answers in any case."""
     conf = SessionConf.of(action.session)
     settings = read_settings(conf.get)
     check_switched_on(settings)
@@ -204,7 +204,7 @@ def check_switched_on(settings: Settings) -> None:
 
 
 def _shadowed(action: Action[T], life: _Life, planned: Planned | None) -> T:
-    """Spark's answer; where sundog would have taken the action, after comparing the two."""
+    """Spark's answer; if sundog would have taken the action, after comparing the two."""
     tally = Tally(action.session)
     tally.count_action(eligible=planned is not None)
     if planned is not None and action.shadowed == "not":
@@ -232,10 +232,10 @@ def _collected(frame: DataFrame) -> Any:
 
 
 def _start(action: Action[T], life: _Life, planned: Planned) -> Callable[[], T]:
-    """Compute what runs on the driver or is the whole result. What is returned hands it over.
+    """Compute what runs on the driver, or is the whole result. The returned function hands it over.
 
-    Where the first rows of Spark's show that taking them does not pay, the rest of the query is still taken, and the
-    next query of this shape does not look at them.
+    If the first foreign rows show that taking them does not pay, the rest of the query is still taken, and the next
+    query of this shape skips that probe.
     """
     if not planned.spark_inputs:
         return _started(action, life, planned)
@@ -288,7 +288,7 @@ def _to_spark(on_frame: Callable[[DataFrame], T], spliced: DataFrame, planned: P
 
 
 def _finish(life: _Life, lazy: bool) -> None:
-    """Let go of what was held, and put what was counted on the run. Raises if rows were lost or made up."""
+    """Release held rows, and put the counts on the run. Raises if rows were lost or added."""
     for execution in life.executions:
         if not lazy:
             execution.finish()
@@ -297,7 +297,7 @@ def _finish(life: _Life, lazy: bool) -> None:
 
 
 def _abandon(life: _Life) -> None:
-    """The same after a failure, whose own error counts: another one is only logged."""
+    """The same after a failure. The first error is the one to raise: a further one is only logged."""
     for execution in life.executions:
         try:
             execution.finish(check=False)
@@ -308,7 +308,7 @@ def _abandon(life: _Life) -> None:
 
 
 def _end_entry(life: _Life, error: str = "") -> None:
-    """Show in Spark's UI what ran. That cannot fail the action."""
+    """Show in Spark's UI what ran. An error in this does not fail the action."""
     entry, life.entry, run = life.entry, None, life.run
     if entry is None:
         return
@@ -334,7 +334,7 @@ def _record(run: Run, execution: Execution) -> None:
 
 @contextmanager
 def under_action() -> Iterator[None]:
-    """Actions that sundog itself runs inside an action go straight to Spark."""
+    """Mark this thread as inside an action: further actions, run by sundog itself, go straight to Spark."""
     depth = getattr(_inside, "depth", 0)
     _inside.depth = depth + 1
     try:

@@ -1,6 +1,6 @@
-"""Shows people who wait what a long action is doing: in a terminal, in a notebook, or not at all.
+"""Progress of long actions, shown in a terminal or a notebook.
 
-Nothing is shown for the first second, so a fast query stays silent; what is shown goes to standard error or into the
+Nothing is shown in the first second, so a fast query stays silent. Progress goes to standard error or into the
 notebook's cell and is removed at the end, so it never mixes with a result. The runtimes report to a `ProgressSink` and
 do not know which kind it is.
 """
@@ -26,9 +26,9 @@ _REFRESH_SECONDS = 0.25
 
 
 class LiveProgress(ProgressSink):
-    """Shows itself once an action has taken longer than a moment. Subclasses say how that looks.
+    """Becomes visible once an action has taken longer than a moment. Subclasses draw it.
 
-    `_show`, `_update` and `_hide` are called one at a time, `_update` also to repeat what is already shown.
+    `_show`, `_update` and `_hide` are never called at the same time; `_update` may repeat what is already shown.
     """
 
     def __init__(self, show_after: float = SHOW_AFTER_SECONDS) -> None:
@@ -67,7 +67,7 @@ class LiveProgress(ProgressSink):
 
     def _appear(self) -> None:
         with self._lock:
-            if self._timer is not None and not self._is_shown:  # else it finished while the timer went off
+            if self._timer is not None and not self._is_shown:  # else the action has finished meanwhile
                 self._is_shown = True
                 self._show()
                 self._update()
@@ -156,8 +156,8 @@ class NotebookProgress(LiveProgress):
 
 
 def progress_sink(enabled: bool | None) -> ProgressSink:
-    """The sink for this process. `enabled` is `spark.sundog.progress.enabled`; None shows progress where people
-    look."""
+    """The sink for this process. `enabled` is `spark.sundog.progress.enabled`; None shows progress if a terminal or a
+    notebook is there."""
     if enabled is False:
         return NullProgress()
     display = _notebook_display()
@@ -171,7 +171,7 @@ def _is_terminal(stream: IO[str] | None) -> bool:
 
 
 def _notebook_display() -> Callable[..., Any] | None:
-    """IPython's `display` if this code runs in a notebook; IPython is not imported for the question."""
+    """IPython's `display` if this code runs in a notebook; IPython is not imported to find that out."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or type(shell).__name__ != "ZMQInteractiveShell":

@@ -1,4 +1,4 @@
-"""Methods of pyspark's classes that sundog stands in for, and the originals to put back."""
+"""Methods of pyspark's classes that sundog has replaced, and the originals to restore."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _INHERITED = object()
 
 
 class ReplacedMethods:
-    """What was replaced so far; false while nothing is."""
+    """The methods replaced so far; false if there are none."""
 
     def __init__(self) -> None:
         self._originals: dict[tuple[Any, str], Any] = {}

@@ -1,7 +1,7 @@
-"""One action in shadow mode: Spark answers it, then sundog runs it too, and the two are compared.
+"""Shadow mode: Spark answers an action, then sundog runs it too, and the two answers are compared.
 
-Nothing that sundog does here reaches the caller: neither its answer nor its errors. An action that hands its rows out
-(a write, `foreach`) is run once, by Spark; its query is then run again on both and compared instead.
+Neither sundog's answer nor its errors reach the caller. An action that hands its rows out (a write, `foreach`) is run
+once, by Spark; instead of its answer, its query is run again on both and compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ORDER_FREE = {"count", "isEmpty"}  # answers that do not depend on which rows a
 
 @dataclass(frozen=True)
 class Shadow:
-    """An eligible action: what it was planned as, and how sundog computes its answer."""
+    """An eligible action: its plan, and how sundog computes its answer."""
 
     name: str
     session: SparkSession
@@ -63,7 +63,7 @@ class Shadow:
         seconds = perf_counter() - started
         try:
             self._compare(tally, answer, raised, seconds)
-        except Exception as error:  # whatever happens to sundog, Spark has answered
+        except Exception as error:  # of any kind: Spark has already answered
             failure = classify(error)
             note_failure(self.run, failure)
             if failure.outcome is Outcome.INTERNAL:
@@ -89,7 +89,7 @@ class Shadow:
         if raised is None:
             pairs = differences(_rows(answer), ours, self._rules())
         else:
-            pairs = [((f"error: {str(raised).splitlines()[0][:200]}",), (f"{len(ours)} rows",))]
+            pairs = [((f"error: {spark_version().first_line(raised)[:200]}",), (f"{len(ours)} rows",))]
         tally.compare(self._difference(pairs) if pairs else None, spark_seconds, sundog_seconds)
 
     @property
@@ -97,10 +97,10 @@ class Shadow:
         return [match.plan for match, _ in self.planned.parts]
 
     def _rules(self) -> Rules:
-        if self.name in _ORDER_FREE or self.name == "show":  # whose rows are numbered lines
+        if self.name in _ORDER_FREE or self.name == "show":  # the rows of `show` are numbered lines
             return Rules()
         if not self.planned.is_whole:
-            return Rules(is_rounded=True)  # Spark adds up what it gets of us in the order in which it comes
+            return Rules(is_rounded=True)  # Spark adds up sundog's rows in the order in which they arrive
         (plan,) = self._plans
         return rules_of(plan)
 
@@ -114,7 +114,7 @@ class Shadow:
         return Difference(self.name, query, self.run.plan, confs, tuple(pairs), note)
 
     def _collected_by_spark(self) -> pa.Table:
-        """The query's rows, instants in UTC as sundog has them: Spark sends them in the session's time zone."""
+        """The query's rows, with instants in UTC like sundog's: Spark sends them in the session's time zone."""
         schema = spark_version().arrow_schema(self.planned.frame.schema)
         batches = collect_arrow(self.planned.frame)
         return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
@@ -125,7 +125,7 @@ def _gives_any_rows(plan: LogicalPlan) -> bool:
 
 
 def rules_of(plan: LogicalPlan) -> Rules:
-    """What a plan that is the whole query says about its result."""
+    """How to compare the results of a plan that is the whole query."""
     calls: list[AggregateCall | WindowCall] = []
     for node in walk(plan):
         calls += node.aggregates if isinstance(node, Aggregate) else node.calls if isinstance(node, Window) else ()

@@ -1,9 +1,9 @@
 """`df.write` and `df.writeTo` of an enabled session.
 
-pyspark's writers keep a writer of the JVM, which collects what is set and starts the write. Ours keep the same one
-inside a stand-in: settings go through to it, and what would start a write asks for its command instead, the very plan
-that it would run (`versions/write_commands.py`). Spark analyses and checks that command on the original query; then the
-write is an action like any other.
+pyspark's writers keep a writer of the JVM, which collects settings and starts the write. sundog's writers keep the same
+one inside a stand-in. Settings are passed on to it. A call that would start a write asks for its command instead, the
+plan that it would run (`versions/parts/write_commands.py`). Spark analyses and checks that command on the original
+query; then the write is an action like any other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MakeCommand = Callable[..., Any]
 
 
 class _Starter:
-    """Stands for a JVM writer: what starts a write becomes an action; everything else is the writer's own."""
+    """Stands in for a JVM writer: calls that start a write become actions; all others are passed on."""
 
     def __init__(self, frame: DataFrame, jwriter: Any, starts: dict[str, MakeCommand]) -> None:
         self._frame = frame

@@ -1,5 +1,5 @@
-"""How fast, against whom, and is the answer the same: data sets, cases, engines and the runner behind `sundog bench`.
+"""`sundog bench`: how fast sundog and other engines are, and whether their answers agree.
 
-`data` makes the tables, `cases` names the queries, `engines` knows how each system is started and asked, `runner` puts
-every engine into a process of its own and measures it, `results` holds what came out, `report` and `compare` show it.
+`data` makes the tables, `cases` names the queries, `engines` starts and queries each system, `runner` measures every
+engine in a process of its own, `results` holds the measurements, `report` and `compare` show them.
 """

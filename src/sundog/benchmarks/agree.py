@@ -1,10 +1,11 @@
-"""Do two engines give the same answer? Exact where SQL is exact, within rounding where doubles are added up.
+"""Comparison of two engines' answers: exact where SQL is exact, within rounding where doubles are added up.
 
-Engines name columns, choose integer widths and carry strings differently, so columns are compared by position after
-bringing them to a common form: numbers as int64 or double, strings as strings, instants as microseconds, dates as days.
-Decimals of one scale are compared exactly, but quotients and averages of another engine than Spark may be off by their
-last digit, which some round and some cut off. Where one side has a double or another scale, one unit in the last place
-of the coarser side is allowed, or a hundred-thousandth: what was divided at six digits may have been added up since.
+Engines name columns, choose integer widths and hold strings differently, so columns are compared by position in a
+common form: numbers as int64 or double, strings as strings, instants as microseconds, dates as days. Decimals of one
+scale are compared exactly, except that quotients and averages of engines other than Spark may differ in their last
+digit, which some round and some truncate. If one side has a double or another scale, one unit in the last place of the
+coarser side is allowed, or a hundred-thousandth. The latter allows for sums of quotients that were rounded to six
+digits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _EXAMPLE_ROWS = 3
 
 
 def difference(expected: pa.Table, actual: pa.Table, check: Check, *, exact_decimals: bool = True) -> str | None:
-    """What differs, in one sentence; None if the answers are the same as far as the check can ask.
+    """The difference in one sentence; None if the answers are the same as far as the check can tell.
 
     Without `exact_decimals`, decimals of more than two places may be off by the last one.
     """
@@ -68,7 +69,7 @@ class _Tolerance:
 def _common_form(
     left: pa.Table, right: pa.Table, exact_decimals: bool
 ) -> tuple[pa.Table, pa.Table, dict[str, _Tolerance]]:
-    """Both tables with columns `0`, `1`, … of the same types, and how far doubles of a column may be apart."""
+    """Both tables with columns `0`, `1`, … of the same types, and the tolerance of each column of doubles."""
     names = [str(place) for place in range(left.num_columns)]
     columns = [
         _common_column(_array(a), _array(b), exact_decimals) for a, b in zip(left.columns, right.columns, strict=True)
@@ -123,7 +124,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _plain_decimal(array: pa.Array) -> pa.Array:
-    """Whole decimals are how some engines carry a sum of integers."""
+    """Decimals without fraction as integers: some engines have them as sums of integers."""
     if array.type.scale == 0:
         try:
             return array.cast(pa.int64())
@@ -147,7 +148,7 @@ def _above_the_cut(table: pa.Table, keys: tuple[int, ...]) -> pa.Table:
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """By the exact columns first: rounding in a double must not reorder rows."""
+    """Sorted by the exact columns first: rounding in a double must not reorder rows."""
     exact = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
     names = exact + [name for name in table.column_names if name not in exact]
     return table.sort_by([(name, "ascending") for name in names])

@@ -1,7 +1,7 @@
-"""Are the answers of a suite Spark's? Every case on plain Spark and on sundog, once in each placement, compared.
+"""`--check`: compares the answers of a suite on plain Spark and on sundog, once in each placement.
 
 No time is measured, so one session serves for all and the tables may be tiny. A case of which sundog takes nothing is
-not run: Spark would be compared with itself. Where Spark raises an error, sundog must raise it too.
+skipped: Spark would be compared with itself. If Spark raises an error, sundog must raise it too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 import sundog
@@ -83,12 +84,17 @@ def _answer(spark: Any, case: Case) -> pa.Table | str:
         return as_arrow(spark.sql(case.sql))
     except PySparkException as error:
         return error.getErrorClass() or type(error).__name__
+    except Py4JJavaError as error:  # an error in a task, on Spark 3.5: its text has numbers of jobs and stages
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.toString())
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 
 def answers_differ(expected: pa.Table | str, actual: pa.Table | str, case: Case) -> str | None:
-    """What differs, in one sentence: rows, types, or which error was raised; None if nothing does."""
+    """The difference in one sentence: rows, types, or the error; None if there is none."""
     if isinstance(expected, str) or isinstance(actual, str):
         want, got = (answer if isinstance(answer, str) else "an answer" for answer in (expected, actual))
         return None if want == got else f"{got}, not {want}"

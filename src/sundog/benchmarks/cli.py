@@ -72,8 +72,8 @@ def bench_command(
     ] = Path("bench-data"),
     table: Annotated[list[str] | None, typer.Option(help="NAME=PATH: use this folder for a data set.")] = None,
     python: Annotated[list[str] | None, typer.Option(help="ENGINE=PATH or LABEL=PATH: another interpreter.")] = None,
-    enough: Annotated[float, typer.Option(help="No further run of a case after so many seconds.")] = 60,
-    timeout: Annotated[float, typer.Option(help="Give a case up after so many seconds.")] = 600,
+    enough: Annotated[float, typer.Option(help="No further run of a case after this many seconds.")] = 60,
+    timeout: Annotated[float, typer.Option(help="Give a case up after this many seconds.")] = 600,
     isolate: Annotated[bool, typer.Option(help="A new process for each case.")] = False,
     in_turns: Annotated[bool, typer.Option(help="Each case on all engines before the next one.")] = False,
     cluster: Annotated[
@@ -187,7 +187,7 @@ def _check(cases: list[Case], folders: dict[DataRef, Path], cores: int, json_fil
     try:
         with progress_bar() as progress:
             task = progress.add_task("checking", total=len(cases) * len(PLACEMENTS))
-            for one in check_cases(spark, [case for case in cases if case.probe is None], folders):
+            for one in check_cases(spark, [case for case in cases if case.overhead is None], folders):
                 progress.update(task, advance=1, description=one.case)
                 found.append(one)
     finally:
@@ -215,7 +215,7 @@ def _sweep(
         sundog.enable(spark)
         with progress_bar() as progress:
             task = progress.add_task("measuring", total=len(cases) * len(costs))
-            for one in sweep(spark, costs, [case for case in cases if case.probe is None], folders, repeat):
+            for one in sweep(spark, costs, [case for case in cases if case.overhead is None], folders, repeat):
                 progress.update(task, advance=1, description=f"{one.case}: {one.cost}")
                 found.append(one.as_json())
     finally:
@@ -228,7 +228,7 @@ def _sweep(
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Being asked to end is treated like Ctrl-C: what was measured is kept."""
+    """Treat SIGTERM like Ctrl-C: what was measured is kept."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -335,7 +335,7 @@ def _show_results(results: Results) -> None:
         for case in results.cases
     ]
     print_table("seconds, median", rows)
-    compared = summary_rows(one for one in summarize(results) if one.compared)
+    compared = summary_rows(one for one in summarize(results) if one.warm.compared)
     if compared:
         print_table("suites against plain Spark", compared)
     _show_kept(results)

@@ -1,15 +1,15 @@
 """Results side by side: two files, or one engine in two interpreters.
 
-Of two files: is a difference real, or inside what the runs scatter anyway? Means hide that a machine was busy. Two sets
-of runs count as different only if their ranges do not overlap and the medians are at least five per cent apart; all
-else is called the same.
+For two files: is a difference real, or within the scatter of the runs? Means would hide that a machine was busy. Two
+sets of runs count as different only if their ranges do not overlap and the medians are at least five per cent apart;
+all other pairs count as the same.
 
-Of two interpreters: how much of a speed-up is left in another one, say that of an older Spark?
+For two interpreters: how much of a speed-up is left in another one, such as that of an older Spark?
 
     sundog bench main --engines spark,sundog,spark@3.5,sundog@3.5 --python 3.5=.venvs/3.5/bin/python
 
-The speed-up of `sundog@3.5` is against `spark@3.5`, for another Spark has another speed. It is compared with that of
-`sundog` against `spark`, both in the interpreter of the command itself.
+The speed-up of `sundog@3.5` is relative to `spark@3.5`, as another Spark has another speed. It is compared with the
+speed-up of `sundog` relative to `spark`, both in the interpreter of the command itself.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def kept_speed_ups(results: Results) -> list[KeptSpeedUp]:
 
 
 def kept_rows(kept: Sequence[KeptSpeedUp]) -> list[dict[str, str]]:
-    """As the cells of a table: the cases, and for each engine the geometric mean and how many keep enough."""
+    """The rows of a table: cases, then for each engine the geometric mean and the number of cases that keep enough."""
     rows = [_cells(one.case, one.engine, one.here, one.there, one.share) for one in kept]
     for engine in dict.fromkeys(one.engine for one in kept):
         own = [one for one in kept if one.engine == engine]

@@ -1,4 +1,4 @@
-"""What the runner tells a measuring process (its job, then when to begin each case), and what comes back line by
+"""The messages between the runner and a measuring process: the job, the start of each case, and results line by
 line."""
 
 from __future__ import annotations

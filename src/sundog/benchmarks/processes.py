@@ -1,4 +1,4 @@
-"""Memory and processor time of a process with everything it started: JVM, Python workers, their helpers.
+"""Memory and processor time of a process and all its descendants: JVM, Python workers, their helpers.
 
 Read from `/proc`, so on Linux only; elsewhere there is nothing to report and the fields stay empty. Memory is resident
 memory added up over processes, which counts pages that forked workers share more than once: an upper bound.
@@ -23,7 +23,7 @@ _SAMPLES_PER_SEARCH = 20
 
 
 def machine(cores: int) -> dict[str, object]:
-    """What was measured on, for the results."""
+    """The machine, for the results."""
     return {
         "system": platform.system(),
         "processor": _processor(),
@@ -71,8 +71,8 @@ def cpu_seconds(root: int) -> float | None:
 class PeakMemory:
     """The highest memory of a tree between `start` and `stop`, in total and by role.
 
-    Looking through all of `/proc` costs milliseconds, which would show in what is measured on few cores. So the tree is
-    looked for once a second, and in between only the processes known are asked.
+    Reading all of `/proc` takes milliseconds, which would disturb measurements on few cores. So the tree is searched
+    once a second, and in between only the known processes are read.
     """
 
     def __init__(self, root: int) -> None:

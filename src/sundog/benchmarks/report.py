@@ -1,4 +1,4 @@
-"""A benchmark run as Markdown: one table of times, and what stands behind them."""
+"""A benchmark run as Markdown: a table of times, and further tables."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _cpu_ratios(results: Results) -> str:
 
 def _suites(results: Results) -> str:
     """A line for each engine and suite, where plain Spark was measured."""
-    rows = summary_rows(one for one in summarize(results) if one.compared)
+    rows = summary_rows(one for one in summarize(results) if one.warm.compared)
     title = "### Suites against plain Spark"
     return f"{title}\n\n{_table(list(rows[0]), [list(row.values()) for row in rows])}" if rows else ""
 

@@ -1,4 +1,4 @@
-"""What a benchmark run found, as data: one JSON file that a report, a comparison or a plot can be made from."""
+"""The results of a benchmark run: one JSON file from which a report, a comparison or a plot can be made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Status(Enum):
 
 
 class Taken(Enum):
-    """How much of a query sundog computed. In the order of falling merit."""
+    """How much of a query sundog computed, most first."""
 
     WHOLE = "whole"
     """All of it: nothing was left to Spark but to hand out the result."""
@@ -74,7 +74,7 @@ class Measurement:
 
     @property
     def taken(self) -> Taken | None:
-        """How much sundog took; None of another engine, and of results from before this was noted."""
+        """How much sundog took; None for other engines, and for results of older versions."""
         return Taken(self.facts["taken"]) if "taken" in self.facts else None
 
     @property

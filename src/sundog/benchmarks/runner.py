@@ -1,10 +1,10 @@
 """Runs cases on engines: a process per engine, one engine at a time, on the same cores, and compares the answers.
 
-An engine in a process of its own has its own memory peak, its own warm or cold state, and cannot take others down: one
-that runs over the time limit is ended and started again for the cases after it.
+An engine in a process of its own has its own memory peak and its own warm or cold state, and its crash does not end the
+others. One that exceeds the time limit is ended and started again for the next cases.
 
-A machine that is shared with others changes its speed within minutes. Engines that run all of their cases one after the
-other may then meet different machines; `in_turns` all of them are started, and each case goes round.
+A shared machine changes its speed within minutes. Engines that run all of their cases one after the other may then meet
+different speeds; with `in_turns` all of them are started, and each case runs on all before the next one.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Settings:
     enough_seconds: float = 60
     timeout_seconds: float = 600
     isolate: bool = False
-    """A new process for each case: honest memory peaks and first runs, at the price of a start for each."""
+    """A new process for each case: exact memory peaks and first runs, at the cost of a start for each."""
     in_turns: bool = False
-    """Each case on all engines before the next one, at the price of the memory of all of them."""
+    """Each case on all engines before the next one, at the cost of the memory of all of them."""
     settle_seconds: float = 2
-    """In turns: idle before each engine's turn, for a JVM goes on compiling and collecting after its own."""
+    """In turns: idle time before each engine's turn, since a JVM goes on compiling and collecting after its own."""
     pythons: Mapping[str, str] = field(default_factory=dict)
     """Other interpreters, by engine (one whose packages do not go with ours) or by the label after its `@`."""
     cluster: str | None = None
@@ -129,7 +129,7 @@ def run_benchmark(
 
 
 def _together(cases: list[Case], engines: list[str], settings: Settings) -> Iterator[list[tuple[str, list[Case]]]]:
-    """Which engines run at the same time, in turns, and with which cases."""
+    """The groups of engines that run in turns, with the cases of each."""
     batches = [[case] for case in cases] if settings.isolate else [cases]
     if settings.in_turns:
         yield from ([(engine, batch) for engine in engines] for batch in batches)
@@ -216,8 +216,7 @@ class _EngineSession:
     def _follow(
         self, process: subprocess.Popen[str], messages: Queue[Message | None], watching: ExitStack, stderr_path: Path
     ) -> Generator[None]:
-        """Take in what the process says of its cases, until it says no more. `watching` ends what watches it, at any
-        end."""
+        """Record the process's messages until they end. `watching` ends the measuring of memory, after errors too."""
         current: str | None = None
         memory: PeakMemory | None = None
         self._hangs = False
@@ -300,7 +299,7 @@ class _EngineSession:
         return environment
 
     def _only_sundog(self) -> Path:
-        """A folder with sundog alone, for an interpreter that must not see our other packages."""
+        """A folder with a link to sundog alone, for an interpreter with packages of its own."""
         folder = self._scratch / "path"
         folder.mkdir(exist_ok=True)
         link = folder / "sundog"
@@ -359,7 +358,7 @@ def _tail(path: Path) -> str:
 def _with_agreement(
     measurements: list[Measurement], cases: list[Case], answers: Mapping[tuple[str, str], Path]
 ) -> list[Measurement]:
-    """Each answer against plain Spark's in the same interpreter, or the first there is where there is none of it."""
+    """Compare each answer with plain Spark's in the same interpreter, or with the first answer if Spark has none."""
     checked: dict[tuple[str, str], Measurement] = {}
     for case in cases:
         answered = {

@@ -1,42 +1,67 @@
-"""A suite in one line per engine: how many queries it touched, took whole, won and lost against plain Spark.
+"""A suite in one line per engine: queries touched, taken whole, faster and slower than on plain Spark.
 
 The suite is the first word of a case's name. Only cases that both engines measured are compared; the geometric mean is
-over all of them, touched or not, as a user of the whole suite meets them.
+over all of them, touched or not, as a user of the whole suite meets them. First runs are compared with Spark's first
+runs: each engine's in a new process, where it reads footers, warms its caches and, if nothing was compiled before,
+compiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import exp, log
 
 from sundog.benchmarks.engines.catalog import plain_spark_beside
 from sundog.benchmarks.results import Measurement, Results, Status, Taken
 
+Seconds = Callable[[Measurement], "float | None"]  # which of its times
 NOTICEABLE = 1.1
 """Times faster or slower that count as such; all between is the same."""
 
 
 @dataclass(frozen=True)
-class SuiteSummary:
-    """`touched` and `whole` are None for engines other than sundog, the ratios where nothing could be compared."""
+class Ratios:
+    """Times faster than plain Spark, of all cases together; None where nothing could be compared."""
 
-    suite: str
-    engine: str
-    queries: int
-    touched: int | None
-    whole: int | None
     compared: int
     faster: int
     slower: int
     geometric_mean: float | None
     worst: float | None
     worst_case: str | None
+
+    @classmethod
+    def of(cls, by_case: Mapping[str, float]) -> Ratios:
+        ratios, worst = by_case.values(), min(by_case, key=by_case.__getitem__, default=None)
+        return cls(
+            compared=len(ratios),
+            faster=sum(ratio >= NOTICEABLE for ratio in ratios),
+            slower=sum(ratio <= 1 / NOTICEABLE for ratio in ratios),
+            geometric_mean=exp(sum(map(log, ratios)) / len(ratios)) if ratios else None,
+            worst=None if worst is None else by_case[worst],
+            worst_case=worst,
+        )
+
+
+@dataclass(frozen=True)
+class SuiteSummary:
+    """`touched` and `whole` are None for engines other than sundog. `warm`: of the measured runs; `first`: of the first
+    run of each case."""
+
+    suite: str
+    engine: str
+    queries: int
+    touched: int | None
+    whole: int | None
+    warm: Ratios
+    first: Ratios
     not_answered: int
     differing: int
 
     def as_json(self) -> dict[str, object]:
-        return asdict(self)
+        values = asdict(self)
+        return {**values.pop("warm"), **values}
 
 
 def summarize(results: Results) -> list[SuiteSummary]:
@@ -52,43 +77,43 @@ def summarize(results: Results) -> list[SuiteSummary]:
 
 
 def _summary(suite: str, engine: str, found: list[Measurement], results: Results) -> SuiteSummary:
-    ratios = dict(_ratios(found, results))
     taken = [m.taken for m in found if m.taken is not None]
-    worst = min(ratios, key=ratios.__getitem__, default=None)
     return SuiteSummary(
         suite=suite,
         engine=engine,
         queries=len(found),
         touched=sum(each is not Taken.SPARK for each in taken) if taken else None,
         whole=sum(each is Taken.WHOLE for each in taken) if taken else None,
-        compared=len(ratios),
-        faster=sum(ratio >= NOTICEABLE for ratio in ratios.values()),
-        slower=sum(ratio <= 1 / NOTICEABLE for ratio in ratios.values()),
-        geometric_mean=exp(sum(map(log, ratios.values())) / len(ratios)) if ratios else None,
-        worst=None if worst is None else ratios[worst],
-        worst_case=worst,
+        warm=_ratios(found, results, warm_seconds),
+        first=_ratios(found, results, first_seconds),
         not_answered=sum(m.status is not Status.OK for m in found),
         differing=sum(m.agrees is False for m in found),
     )
 
 
-def _ratios(found: list[Measurement], results: Results) -> Iterator[tuple[str, float]]:
-    """Times faster than plain Spark, by case. A probe's time may be zero or less, and is no ratio."""
-    for measurement in found:
-        ratio = speed_up(results, measurement.case, measurement.engine)
-        if ratio is not None:
-            yield measurement.case, ratio
+def warm_seconds(measurement: Measurement) -> float | None:
+    return measurement.median
 
 
-def speed_up(results: Results, case: str, engine: str) -> float | None:
+def first_seconds(measurement: Measurement) -> float | None:
+    return measurement.first_seconds
+
+
+def _ratios(found: list[Measurement], results: Results, seconds: Seconds) -> Ratios:
+    """The time of an overhead case may be zero or less, which has no ratio."""
+    ratios = {m.case: speed_up(results, m.case, m.engine, seconds) for m in found}
+    return Ratios.of({case: ratio for case, ratio in ratios.items() if ratio is not None})
+
+
+def speed_up(results: Results, case: str, engine: str, seconds: Seconds = warm_seconds) -> float | None:
     """Times faster than plain Spark in the same interpreter; None if one of them has no time above zero."""
-    base, measured = results.of(case, plain_spark_beside(engine)), results.of(case, engine)
-    times = [m.median for m in (base, measured) if m is not None and m.median is not None and m.median > 0]
-    return times[0] / times[1] if len(times) == 2 else None
+    both = results.of(case, plain_spark_beside(engine)), results.of(case, engine)
+    times = [seconds(m) or 0.0 for m in both if m is not None]
+    return times[0] / times[1] if len(times) == 2 and min(times) > 0 else None
 
 
 def summary_rows(summaries: Iterable[SuiteSummary]) -> list[dict[str, str]]:
-    """As the cells of a table, without the columns that nobody has a word in."""
+    """The rows of a table, without empty columns."""
     rows = [_cells(one) for one in summaries]
     used = {name for row in rows for name, text in row.items() if text}
     return [{name: text for name, text in row.items() if name in used} for row in rows]
@@ -101,12 +126,19 @@ def _cells(one: SuiteSummary) -> dict[str, str]:
         "queries": str(one.queries),
         "touched": _count(one.touched),
         "whole": _count(one.whole),
-        "faster": _count(one.faster if one.compared else None),
-        "slower": _count(one.slower if one.compared else None),
-        "geomean": "" if one.geometric_mean is None else f"{one.geometric_mean:.2f}",
-        "worst": "" if one.worst is None else f"{one.worst:.2f} ({one.worst_case})",
+        **_ratio_cells(one.warm),
+        **{f"first {name}": text for name, text in _ratio_cells(one.first).items()},
         "not answered": _count(one.not_answered or None),
         "differing": _count(one.differing or None),
+    }
+
+
+def _ratio_cells(ratios: Ratios) -> dict[str, str]:
+    return {
+        "faster": _count(ratios.faster if ratios.compared else None),
+        "slower": _count(ratios.slower if ratios.compared else None),
+        "geomean": "" if ratios.geometric_mean is None else f"{ratios.geometric_mean:.2f}",
+        "worst": "" if ratios.worst is None else f"{ratios.worst:.2f} ({ratios.worst_case})",
     }
 
 

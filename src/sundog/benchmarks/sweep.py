@@ -1,16 +1,15 @@
-"""How much a cost matters: cases with a quarter of its value, with the value itself and with four times as much.
+"""`--sweep`: how much a cost matters, by cases with a quarter of its value, the value and four times the value.
 
-A number in `plan/costs.py` is well chosen if neither neighbour is faster. Where nothing changes, its exact value does
-not matter, which is worth knowing as well. The values take turns, so that a machine that becomes slower is slower for
-all of them, and what is measured on driver threads is the processor time of this process alone: the JVM, and others
-on the machine, do not count.
+A number in `plan/costs.py` is well chosen if neither neighbour is faster. If all are alike, its exact value does not
+matter. The values take turns, so that a machine that becomes slower is slower for all of them. Measured on driver
+threads is the processor time of this process alone, without the JVM and others on the machine.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from statistics import median
@@ -21,7 +20,7 @@ from sundog.benchmarks.cases.model import Case, DataRef
 from sundog.benchmarks.data.catalog import find_data_set
 from sundog.benchmarks.engines.spark import SundogEngine
 from sundog.errors import SundogError
-from sundog.plan.costs import DRIVER, SETTING, Costs
+from sundog.plan.costs import COST_FIELDS, DRIVER, SETTING
 
 FACTORS = (0.25, 1.0, 4.0)
 
@@ -35,7 +34,7 @@ class UnknownCostError(SundogError, ValueError):
         return cls(f"There is no cost {name!r}." + (f" Did you mean {near[0]}?" if near else ""))
 
 
-COSTS = {each.name: each for each in fields(Costs)}
+COSTS = COST_FIELDS
 
 
 @dataclass(frozen=True)

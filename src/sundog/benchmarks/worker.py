@@ -1,7 +1,7 @@
 """The process that holds one engine and measures it: job on stdin, messages on stdout, the runner's id as argument.
 
-Each case waits for a line that says so: the runner may let other engines run in between. Whatever an engine prints goes
-to stderr, so that nothing but messages reaches the runner. A case that fails does not stop the ones after it.
+Each case waits for a line from the runner, which may let other engines run in between. Whatever an engine prints goes
+to stderr, so that only messages reach the runner. A case that fails does not stop the ones after it.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def _measure(engine: Engine, case: Case, case_job: CaseJob, job: Job) -> dict[st
 
 
 def _repeated(engine: Engine, case: Case, times: int, until: float, seconds: float) -> list[Run]:
-    """So many runs, fewer where it gets late; as many as take these seconds where they are short, since a JVM compiles
-    what it runs often, and takes the processor from the query while it does."""
+    """The case run `times` times, fewer if the time limit is reached. Short runs are repeated until `seconds` have
+    passed: the JVM compiles code that runs often, which takes processor time from the query."""
     start = perf_counter()
     runs = [_timed(engine, case)]
     while (len(runs) < times and perf_counter() < until) or (
@@ -130,7 +130,7 @@ def _repeated(engine: Engine, case: Case, times: int, until: float, seconds: flo
 
 
 def _facts(answers: list[Answer]) -> dict[str, Any]:
-    """What the last run said of itself, with the median of its times over all runs."""
+    """The facts of the last run, with the median of its times over all runs."""
     facts = dict(answers[-1].facts)
     for name in ("planning_seconds", "execution_seconds"):
         if name in facts:

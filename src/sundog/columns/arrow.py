@@ -1,7 +1,7 @@
 """Vectors from Arrow arrays and back, without copies where Arrow's layout allows it.
 
-Arrays over Arrow's memory are made writable on paper, since numba compiles a second machine code for read-only ones;
-no kernel writes to its inputs.
+Arrays over Arrow's memory are marked writable, since numba would compile a second machine code for read-only ones; no
+kernel writes to its inputs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from sundog.kernels.strings import WRITE_SLACK, views_from_offsets, write_string
 from sundog.support import Code, Declined
 from sundog.types import is_text, is_view
 
-_WORTH_COMPACTING = 1 << 16
-_MAX_SHARED_NULLS = 1 << 20
+# Bounds of memory: what may be held in addition to the rows, however few these are.
+_MAX_SPARE_BYTES = 1 << 16  # of the blocks of strings, beside twice their own bytes
+_MIN_SHARED_NULLS, _MAX_SHARED_NULLS = 1 << 10, 1 << 20
 
 
 def from_arrow(array: pa.Array) -> Vector:
@@ -79,7 +80,7 @@ def _from_runs(array: pa.RunEndEncodedArray) -> Vector:
 
 
 def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
-    """The array, with the bytes of strings written out; or as string_view where `dtype` says so, sharing them."""
+    """The array, with the bytes of strings copied; or as string_view that shares them, if `dtype` says so."""
     dtype = dtype or vector.dtype
     length = vector.length
     if pa.types.is_run_end_encoded(dtype):
@@ -101,7 +102,7 @@ def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
 
 
 def plain_text(array: pa.Array) -> pa.Array:
-    """Strings that come as they are stored (`ScanTask.as_stored`) as plain ones; any other array as it is."""
+    """Strings as stored (`ScanTask.as_stored`) in plain form; any other array unchanged."""
     return to_arrow(from_arrow(array)) if pa.types.is_dictionary(array.type) or is_view(array.type) else array
 
 
@@ -116,12 +117,12 @@ _null_arrays: dict[pa.DataType, pa.Array] = {}
 
 
 def _null_array(dtype: pa.DataType, length: int) -> pa.Array:
-    """NULLs, as a slice of an array that is made once: they are what ungrouped counts are, and should cost nothing."""
+    """NULLs, as a slice of an array that is made once: counts of ungrouped rows are NULLs, and should cost nothing."""
     known = _null_arrays.get(dtype)
     if known is None or len(known) < length:
         if length > _MAX_SHARED_NULLS:
             return pa.nulls(length, dtype)
-        known = pa.nulls(max(1024, 1 << length.bit_length()), dtype)
+        known = pa.nulls(max(_MIN_SHARED_NULLS, 1 << length.bit_length()), dtype)
         _null_arrays[dtype] = known
     return known.slice(0, length)
 
@@ -138,13 +139,13 @@ def _written(vector: Vector) -> tuple[pa.Buffer, pa.Buffer]:
 
 
 def compact(vector: Vector) -> Vector:
-    """The same with strings in a block of their own, where the blocks it points into hold much else.
+    """The vector with strings in a block of their own, if the blocks they point into hold much else.
 
     Entries of a dictionary stay: they are few, and many rows share them.
     """
     if vector.all_null or not vector.blocks or vector.coded is not None:
         return vector
     size = text_bytes(vector)
-    if sum(block.size for block in vector.blocks) <= 2 * size + _WORTH_COMPACTING or size > text.LARGEST_STRING_BYTES:
+    if sum(block.size for block in vector.blocks) <= 2 * size + _MAX_SPARE_BYTES or size > text.LARGEST_STRING_BYTES:
         return vector
     return from_arrow(to_arrow(vector))

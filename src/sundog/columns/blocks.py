@@ -1,4 +1,4 @@
-"""Vectors put together: strings of several vectors point into one list of blocks, so that they can be mixed."""
+"""Concatenation of vectors: strings of several vectors point into one list of blocks, so that they can be mixed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sundog.kernels.strings import renumber_blocks
 
 
 def concat(parts: Sequence[Vector]) -> Vector:
-    """One vector after the other; `parts` is not empty."""
+    """The vectors one after the other; `parts` is not empty."""
     if len(parts) == 1:
         return parts[0]
     dtype, length = parts[0].dtype, sum(part.length for part in parts)
@@ -29,7 +29,7 @@ def concat(parts: Sequence[Vector]) -> Vector:
 
 
 def shared_blocks(parts: Sequence[Vector]) -> tuple[Blocks, list[int]]:
-    """The blocks of all parts, and behind how many others those of each part come."""
+    """The blocks of all parts, and for each part the number of blocks before its own."""
     places: dict[tuple[int, ...], int] = {}
     blocks: list[pa.Buffer] = []
     firsts = []
@@ -54,7 +54,7 @@ def on_shared_blocks(parts: Sequence[Vector]) -> tuple[Sequence[Vector], Blocks]
 
 
 def on_blocks_behind(first: int, views: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Strings whose blocks come behind `first` others from now on."""
+    """Strings renumbered for blocks that come after `first` others."""
     if first == 0:
         return views
     moved = np.empty_like(views)

@@ -1,13 +1,13 @@
-"""How keys of any types look as int64 words that are equal exactly if the keys are.
+"""Layout of keys of any types as int64 words: words are equal exactly if the keys are.
 
     bigint, timestamp, double          one word
     int, date, float, smallint, ...    packed with others into one word
     decimal(p,s)                       one word up to 18 digits, else two
     string, binary                     two words (`kernels/strings.py`)
-    which keys are NULL                one bit each in a last word, only where there is a NULL at all
+    which keys are NULL                one bit each in a last word, only if there is a NULL at all
 
-Spark's equality is made part of the layout: all NaN are one, -0.0 is 0.0 (and the group shows these), NULL is a value.
-The layout of the value words depends on the types alone, so that tasks which know nothing of each other agree on it.
+Spark's equality is part of the layout: all NaN are one key, -0.0 is 0.0 (groups show these), NULL is a value. The
+layout of the value words depends on the types alone, so tasks agree on it without communicating.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from sundog.types import is_text
 Hashes = npt.NDArray[np.uint64]
 Targets = npt.NDArray[np.uint16]
 MAX_TARGETS = 1 << 16
-"""Partitions that `Targets` can number: a limit of what is computed, not of speed."""
+"""Partitions that `Targets` can number: a limit of representation, not a cost."""
 
 _ONE_WORD_DIGITS = 18
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a key lies: from bit `shift` of word `word`; `words` of them."""
+class _KeyBits:
+    """The place of a key: from bit `shift` of word `word`; `words` of them."""
 
     word: int
     shift: int
@@ -55,19 +55,19 @@ class _Place:
 
 @dataclass(frozen=True)
 class KeyLayout:
-    """How the words of keys of these types look."""
+    """The layout of the words for keys of these types."""
 
     dtypes: tuple[pa.DataType, ...]
-    places: tuple[_Place, ...]
+    places: tuple[_KeyBits, ...]
     value_words: int
 
     @classmethod
     def of(cls, dtypes: Sequence[pa.DataType]) -> KeyLayout:
-        places: dict[int, _Place] = {}
+        places: dict[int, _KeyBits] = {}
         used = 0
         for index, dtype in enumerate(dtypes):
             if (words := _whole_words(dtype)) > 0:
-                places[index] = _Place(used, 0, words)
+                places[index] = _KeyBits(used, 0, words)
                 used += words
         free = 0
         narrow = [index for index in range(len(dtypes)) if index not in places]
@@ -76,7 +76,7 @@ class KeyLayout:
             if free < bits:
                 used += 1
                 free = 64
-            places[index] = _Place(used - 1, 64 - free, 1)
+            places[index] = _KeyBits(used - 1, 64 - free, 1)
             free -= bits
         return cls(tuple(dtypes), tuple(places[index] for index in range(len(dtypes))), used)
 
@@ -96,7 +96,7 @@ class KeyLayout:
         return any(is_text(dtype) for dtype in self.dtypes)
 
     def hashes(self, keys: Sequence[Vector], length: int) -> Hashes:
-        """The hashes that `hash_rows` gives of the words, column by column and without words.
+        """The hashes that `hash_rows` gives for the words, computed column by column without making the words.
 
         The strings of a dictionary are hashed once for each entry.
         """
@@ -120,7 +120,7 @@ class KeyLayout:
         return hashes
 
     def _nulls_of(self, keys: Sequence[Vector], length: int) -> Ints:
-        """The words that tell the NULLs; none where there is no NULL."""
+        """The words of the NULL bits; none if there is no NULL."""
         if not has_nulls(keys):
             return np.empty((length, 0), np.int64)
         firsts = range(0, len(keys), 64)
@@ -134,8 +134,8 @@ class KeyLayout:
         targets: Sequence[Targets],
         starts: Ints,
     ) -> Ints:
-        """The words of the keys of several chunks, each row at once to its partition; as `encode`, and `Spread` after
-        it."""
+        """The words of the keys of several chunks, written directly to the partition of each row: `encode` and `Spread`
+        in one pass."""
         words = np.empty((int(starts[-1]), self.value_words + self.null_words(null_mask)), np.int64)
         started: set[int] = set()
         for number, place in enumerate(self.places):
@@ -157,9 +157,9 @@ class KeyLayout:
         return words
 
     def encode(self, keys: Sequence[Vector], length: int, null_mask: bool, first_blocks: Sequence[int]) -> Ints:
-        """One row of words for each row; with `null_mask` more words at the end, which tell the NULLs.
+        """The words of each row, one row of them for each; with `null_mask`, words of the NULL bits at the end.
 
-        `first_blocks` tells for each key behind how many other blocks its own come.
+        `first_blocks`: for each key the number of blocks before its own.
         """
         width = self.value_words + self.null_words(null_mask)
         if width == 1 and len(keys) == 1 and _bits(self.dtypes[0]) == 64:
@@ -182,7 +182,7 @@ class KeyLayout:
     def decode(
         self, words: Ints, rows: npt.NDArray[np.int32], null_mask: bool, blocks: Sequence[Blocks]
     ) -> list[Vector]:
-        """The keys of the chosen rows again; `blocks` hold the bytes of each key's strings."""
+        """The keys of the chosen rows; `blocks` hold the bytes of each key's strings."""
         return [self.decode_key(key, words, rows, null_mask, blocks[key]) for key in range(len(self.dtypes))]
 
     def decode_key(self, key: int, words: Ints, rows: npt.NDArray[np.int32], null_mask: bool, blocks: Blocks) -> Vector:
@@ -208,7 +208,7 @@ def _fold_text(key: Vector, hashes: Hashes) -> None:
 
 
 def _whole_words(dtype: pa.DataType) -> int:
-    """How many words a key of the type fills by itself; 0 where it shares one with others."""
+    """Number of words that a key of the type fills by itself; 0 if it shares one with others."""
     if is_text(dtype):
         return 2
     if pa.types.is_decimal(dtype):
@@ -222,9 +222,9 @@ def _bits(dtype: pa.DataType) -> int:
 
 
 def _as_words(key: Vector) -> npt.NDArray[Any]:
-    """A key of up to 64 bits as words, or as unsigned numbers where it is narrower; NULLs may be anything."""
+    """A key of up to 64 bits as words, or as narrower unsigned numbers; undefined for NULLs."""
     values = key.values
-    if values.ndim == 2:  # a decimal whose low half says it all
+    if values.ndim == 2:  # a decimal that fits its low half
         return np.ascontiguousarray(values[:, 0])
     if values.dtype.kind == "f":
         values = canonical_floats(values)
@@ -249,7 +249,7 @@ def _column(words: Ints, rows: npt.NDArray[np.int32], at: int) -> Ints:
 
 
 def _read_key(
-    dtype: pa.DataType, place: _Place, words: Ints, rows: npt.NDArray[np.int32], valid: Bytes | None, blocks: Blocks
+    dtype: pa.DataType, place: _KeyBits, words: Ints, rows: npt.NDArray[np.int32], valid: Bytes | None, blocks: Blocks
 ) -> Vector:
     length = len(rows)
     if pa.types.is_null(dtype) or (valid is not None and not valid.any()):

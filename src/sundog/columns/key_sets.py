@@ -22,15 +22,15 @@ from sundog.types import is_text
 
 @dataclass(frozen=True)
 class KeySetCosts:
-    """In which form the keys of a build side are kept, to be tested by scans. The values are in `plan/costs.py`."""
+    """The form in which the keys of a build side are kept for tests in scans. The values are in `plan/costs.py`."""
 
-    key_bits: int  # values of a bitmap with a bit for each, at most
-    key_bits_per_key: int  # values for each key, at most
-    key_bits_at_least: int  # values of a bitmap that is made however few keys there are
-    bloom_bits_per_key: int  # of a Bloom filter, where the bitmap would be too large
-    sorted_keys: int  # keys that are kept in order as well, to test bounds of row groups, at most
+    key_bits: int  # values that a bitmap covers, at most
+    key_bits_per_key: int  # the same for each key
+    key_bits_at_least: int  # values that a bitmap may cover however few keys there are
+    bloom_bits_per_key: int  # of a Bloom filter, if the bitmap would be too large
+    sorted_keys: int  # keys that are also kept sorted, to test bounds of row groups, at most
     key_strings: int  # distinct strings that are kept, at most
-    rows_per_key_string: int  # rows for each of these, at most: in more rows, distinct strings are not looked for
+    rows_per_key_string: int  # rows for each of these, at most: in more rows, distinct strings are not searched
 
 
 def key_set(keys: pa.Array, costs: KeySetCosts) -> KeySet:
@@ -46,14 +46,14 @@ def key_set(keys: pa.Array, costs: KeySetCosts) -> KeySet:
 
 
 def _has_words(dtype: pa.DataType) -> bool:
-    """Whether equal values are equal integers: floats are not, of which NaN and zero have several."""
+    """Whether equal values are equal integers. Floats are not: NaN and zero have several bit patterns."""
     return is_narrow(dtype) and not pa.types.is_floating(dtype) and not pa.types.is_boolean(dtype)
 
 
 def _text_set(keys: pa.Array, costs: KeySetCosts) -> KeySet:
     values = plain_text(keys)
-    ends = pc.min_max(values)
-    low, high = ranks_of(pa.array([ends["min"].as_py(), ends["max"].as_py()], values.type))
+    ends = pc.min_max(values.cast(pa.binary()))  # binary, since Spark's strings need not be UTF-8
+    low, high = ranks_of(pa.array([ends["min"].as_py(), ends["max"].as_py()], pa.binary()))
     if len(values) > costs.key_strings * costs.rows_per_key_string:
         return KeySet(values.type, len(values), low, high)
     distinct = pc.unique(values).drop_null().sort()
@@ -77,14 +77,14 @@ def _word_set(keys: Vector, dtype: pa.DataType, costs: KeySetCosts) -> KeySet:
 
 
 def _distinct(words: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """In order. NumPy's `unique` hashes them first: 800 ns a key of a million, against 40."""
+    """The distinct words in order. NumPy's `unique` hashes them first: 800 ns a key of a million, against 40."""
     ordered = np.sort(words).astype(np.int64, copy=False)
     found: npt.NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     return found
 
 
 def integers_of(vector: Vector) -> npt.NDArray[Any]:
-    """The integers behind values of one word each."""
+    """The integers of values of one word each."""
     if pa.types.is_decimal(vector.dtype):
         low: Ints = np.ascontiguousarray(vector.values[:, 0])
         return low
@@ -92,7 +92,7 @@ def integers_of(vector: Vector) -> npt.NDArray[Any]:
 
 
 def rows_passing(test: DynamicFilter, column: pa.Array) -> Bools:
-    """The rows that a filter lets pass, by a column in whichever form it is stored."""
+    """The rows that pass a filter; the column may be in any form."""
     if pa.types.is_dictionary(column.type):
         passing = rows_passing(test, column.dictionary)
         codes = column.indices

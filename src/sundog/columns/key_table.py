@@ -1,7 +1,7 @@
-"""A hash table of keys that lives from batch to batch.
+"""A hash table of keys that is kept from batch to batch.
 
-Keys are kept as words, in one array for all; the bytes of long strings are copied once, when their key is new, into one
-block per batch, so that no batch of the input is held on to.
+Keys are words in one array. The bytes of long strings are copied once, when their key is new, into one block per batch,
+so the table does not hold on to batches of the input.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sundog.kernels.strings import long_bytes, own_long_strings
 from sundog.types import is_text
 
 _FIRST_SLOTS = 1 << 10
+_SLOTS_PER_KEY = 2  # at least: a search ends at an empty slot
 Ids = npt.NDArray[np.int32]
 
 
@@ -36,14 +37,14 @@ class KeyTable:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all keys, but keep the memory that they took: the next ones will be as many."""
+        """Remove all keys, but keep their memory for the next ones."""
         self._slots = _FIRST_SLOTS
         self._table[:_FIRST_SLOTS] = -1
         self._blocks: Blocks = ()
         self.count = 0
 
     def look_up(self, keys: Sequence[Vector], length: int) -> Ids:
-        """The number of each row's key; a new one where it is new."""
+        """The number of each row's key; new keys get a new number."""
         self._reserve(length)
         known = len(self._blocks)
         words, blocks = self._encoded(keys, length)
@@ -69,7 +70,7 @@ class KeyTable:
         return ids
 
     def find(self, keys: Sequence[Vector], length: int) -> Ids:
-        """The number of each row's key; -1 for one that is not there. Several threads may ask at once."""
+        """The number of each row's key; -1 if it is not in the table. Safe for several threads at once."""
         words, blocks = self._encoded(keys, length)
         places = addresses(blocks)
         null_words = self._layout.null_words(True)
@@ -80,13 +81,13 @@ class KeyTable:
         return ids
 
     def _hashed(self, words: Ints, places: Ints) -> npt.NDArray[np.uint64]:
-        """The hash of each row, also of numbers: only with the hashes of the next rows can slots be prefetched."""
+        """The hash of each row, also for numbers: slots of later rows can be prefetched only if hashes are computed."""
         hashes = np.empty(len(words), np.uint64)
         hash_rows(words, self._layout.kinds, self._layout.null_words(True), places, hashes)
         return hashes
 
     def _encoded(self, keys: Sequence[Vector], length: int) -> tuple[Ints, list[pa.Buffer]]:
-        """The keys as words that point into the table's blocks and, behind those, their own."""
+        """The keys as words that point into the table's blocks and, after those, into their own."""
         firsts, blocks = [], list(self._blocks)
         for key in keys:
             firsts.append(len(blocks) if is_text(key.dtype) else 0)
@@ -99,7 +100,7 @@ class KeyTable:
         return self._layout.decode(self._words, rows, True, [self._blocks] * len(self._layout.dtypes))
 
     def trim(self) -> None:
-        """Let go of capacity that was kept for more keys: no key will be added."""
+        """Release the capacity for more keys: none will be added."""
         self._words, self._hashes = self._words[: self.count].copy(), self._hashes[: self.count].copy()
         self._table = self._table[: self._slots].copy()
 
@@ -115,19 +116,20 @@ class KeyTable:
             words, hashes = np.empty((capacity, self._width), np.int64), np.empty(capacity, np.uint64)
             words[: self.count], hashes[: self.count] = self._words[: self.count], self._hashes[: self.count]
             self._words, self._hashes = words, hashes
-        if 2 * needed > len(self._table):
-            table = np.empty(1 << (2 * needed - 1).bit_length(), np.int32)
+        slots = _SLOTS_PER_KEY * needed
+        if slots > len(self._table):
+            table = np.empty(1 << (slots - 1).bit_length(), np.int32)
             table[: self._slots] = self._table[: self._slots]
             self._table = table
 
     def _keep_strings(self, first: int, blocks: Blocks) -> None:
-        """Copy the long strings of the groups from `first` on, which still lie in the blocks of their batch."""
+        """Copy the long strings of the groups from `first` on, which are still in the blocks of their batch."""
         for place, dtype in zip(self._layout.places, self._layout.dtypes, strict=True):
             if is_text(dtype):
                 self._own_strings(self._words[first : self.count], place.word, addresses(blocks))
 
     def _own_strings(self, words: Ints, at: int, blocks: Ints) -> None:
-        """Copy them to a block, or to several if they are more than a view can point into."""
+        """Copy them to a block, or to several if a view cannot address them all in one."""
         size = long_bytes(words, at)
         if size > text.LARGEST_STRING_BYTES and len(words) > 1:
             for half in np.array_split(words, 2):

@@ -1,9 +1,9 @@
-"""Key columns -> words -> hashes, partitions and dense group numbers: for GROUP BY, PARTITION BY and whoever compares
+"""Key columns -> words -> hashes, partitions and dense group numbers: for GROUP BY, PARTITION BY and comparisons of
 keys.
 
 GROUP BY a, b with any types costs a general engine a comparison per type and row. Here every key is laid out in words
-(`key_layout.py`), and one kernel does the rest for all types. The hash ignores the words that tell NULLs where they are
-zero, so it is the same in a task that has seen a NULL and in one that has not.
+(`key_layout.py`), and one kernel does the rest for all types. The hash ignores words of NULL bits that are zero, so it
+is the same in a task that has seen a NULL and in one that has not.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from sundog.types import is_text
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """The keys of some rows as words, and their hashes where the keys hold strings (else those are made on the fly)."""
+    """The keys of some rows as words; their hashes if the keys hold strings (else the kernel computes them)."""
 
     words: Ints
     hashes: Hashes
 
 
-# Rows are cut by hash several times, one inside the other. Each cut takes other bits: the parts of a part are even
-# again.
+# Rows are cut by hash several times, each time within a part. Each cut takes other bits of the hash, so that the parts
+# of a part are even again.
 EXCHANGE_LEVEL, WAIT_LEVEL, PART_LEVEL, BUCKET_LEVEL, SAMPLE_LEVEL, SPILL_LEVEL = range(6)
 NO_HASHES: Hashes = np.zeros(0, np.uint64)
 _NO_WORDS: Ints = np.zeros((0, 1), np.int64)
 
 
 def hash_words(layout: KeyLayout, words: Ints, null_mask: bool, blocks: Ints) -> Hashes:
-    """The hashes of keys with strings; none for others."""
+    """The hashes of keys with strings; empty for other keys."""
     if not layout.has_text:
         return NO_HASHES
     hashes = np.empty(len(words), np.uint64)
@@ -49,7 +49,7 @@ def hash_words(layout: KeyLayout, words: Ints, null_mask: bool, blocks: Ints) ->
 
 @dataclass(frozen=True, eq=False)
 class KeyEncoder:
-    """The keys of several chunks as words of one form: with or without NULLs, and with blocks that they share."""
+    """The keys of several chunks as words of one form: all with or all without NULL bits, and on shared blocks."""
 
     layout: KeyLayout
     null_mask: bool
@@ -81,7 +81,7 @@ class KeyEncoder:
         return addresses([block for blocks in self.blocks for block in blocks])
 
     def encode(self, chunk: int, keys: Sequence[Vector], length: int, hashes: Hashes | None = None) -> Encoded:
-        """The words of a chunk's keys. Hashes that are known already need not be computed again."""
+        """The words of a chunk's keys. Known hashes are not computed again."""
         words = self.layout.encode(keys, length, self.null_mask, [firsts[chunk] for firsts in self._first_blocks])
         if hashes is None or not self.layout.has_text:
             hashes = hash_words(self.layout, words, self.null_mask, self.addresses)
@@ -93,13 +93,14 @@ class KeyEncoder:
         return self.layout.scatter(chunks, firsts, self.null_mask, targets, starts)
 
     def assign(self, encoded: Encoded, level: int, partitions: int, counts: Ints) -> Targets:
-        """The partition of each row; `counts` is raised by the rows of each."""
+        """The partition of each row; adds the rows of each partition to `counts`."""
         target = _targets(len(encoded.words), partitions)
         assign_partitions(encoded.words, self.null_words, encoded.hashes, level, partitions, target, counts)
         return target
 
     def find_groups(self, encoded: Encoded, starts: Ints) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """The group of each row, and the first row of each group. Rows lie in buckets, as `starts` says."""
+        """The group of each row, and the first row of each group. Rows are sorted by buckets, which begin at
+        `starts`."""
         length = len(encoded.words)
         ids = np.empty(length, np.int32)
         founders = np.empty(length, np.int32)
@@ -109,13 +110,13 @@ class KeyEncoder:
         return ids, founders[: int(count)]
 
     def key(self, number: int, encoded: Encoded, rows: npt.NDArray[np.int32]) -> Vector:
-        """One of the keys again, of the chosen rows."""
+        """A key column of the chosen rows."""
         blocks = tuple(block for own in self.blocks[: number + 1] for block in own) if self.blocks[number] else ()
         return self.layout.decode_key(number, encoded.words, rows, self.null_mask, blocks)
 
 
 def assign_by_hash(hashes: Hashes, level: int, partitions: int, counts: Ints) -> Targets:
-    """As `KeyEncoder.assign`, of keys whose hashes are known."""
+    """Like `KeyEncoder.assign`, for keys whose hashes are known."""
     target = _targets(len(hashes), partitions)
     assign_partitions(_NO_WORDS, 0, hashes, level, partitions, target, counts)
     return target

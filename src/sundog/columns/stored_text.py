@@ -1,9 +1,8 @@
-"""`WHERE` on strings as they are stored: what is true of an entry of a dictionary is true of all rows that hold it.
+"""`WHERE` on strings as stored: a test of a dictionary's entry holds for all rows with that entry.
 
-Arrow copies every string of a column before it can be compared; 131,072 phrases took 11.7 ms that way, and 4.3 ms as
-numbers of dictionary entries. A test that looks at one column of strings alone is made once for each entry then.
-Strings that come as views of the bytes in their pages are compared with short constants word by word, and are copied
-for any other test.
+Arrow copies every string of a column before it can compare it: 131,072 phrases took 11.7 ms that way, and 4.3 ms as
+numbers of dictionary entries. So a test of one string column alone is made once for each entry. Strings that are views
+of the bytes in their pages are compared with short constants word by word, and are copied for any other test.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sundog.types import is_view
 
 @dataclass(frozen=True)
 class StoredPredicate:
-    """A predicate cut into the tests of each column that is tested by itself, and the rest."""
+    """A predicate divided into tests of one column each, and the rest."""
 
     columns: tuple[str, ...]
     alone: dict[str, Expr]
@@ -35,8 +34,7 @@ class StoredPredicate:
 
     @classmethod
     def of(cls, predicate: Expr) -> StoredPredicate:
-        """None is alone if the predicate can raise: it may only do so for rows, not for entries that no row may
-        hold."""
+        """Not divided if the predicate can raise: errors may come from rows only, not from entries that no row has."""
         columns = tuple(sorted(columns_of(predicate)))
         if can_raise(predicate):
             return cls(columns, {}, predicate)
@@ -54,12 +52,12 @@ class StoredPredicate:
 
     @property
     def as_stored(self) -> frozenset[str]:
-        """The columns whose strings may come in any form."""
+        """The columns whose strings it takes in any form."""
         return frozenset(self.alone)
 
     @property
     def steps(self) -> list[StoredPredicate]:
-        """The tests one by one, of which each reads columns of its own."""
+        """The tests one by one, each with its own columns."""
         found = [StoredPredicate((name,), {name: test}, None) for name, test in self.alone.items()]
         if self.rest is not None:
             found.append(StoredPredicate(tuple(sorted(columns_of(self.rest))), {}, self.rest))
@@ -115,7 +113,7 @@ def _view_mask(name: str, test: Expr, array: pa.Array) -> Bools:
 
 
 def _word_mask(test: Expr, strings: Vector) -> Bools | None:
-    """Where the test is true, if the words of a view tell; None where its bytes have to be looked at."""
+    """Where the test is true, if the words of the views decide; None if their bytes must be read."""
     match test:
         case Not(IsNull(Column())):
             return full_mask(strings).view(np.bool_)
@@ -133,7 +131,7 @@ def _equal(strings: Vector, words: npt.NDArray[np.int64]) -> Bools:
 
 
 def _words(literal: Literal) -> npt.NDArray[np.int64] | None:
-    """A constant that a view holds whole."""
+    """The words of a constant that fits a view; None for a longer one."""
     if literal.value is None:
         return None
     constant = pa.array([literal.value], literal.dtype)

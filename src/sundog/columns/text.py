@@ -1,4 +1,4 @@
-"""What the strings of vectors take, and whether they fit Arrow arrays, whose offsets have 32 bits."""
+"""Bytes of the strings of vectors, and whether they fit Arrow arrays, whose offsets have 32 bits."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from sundog.kernels.strings import total_length
 from sundog.types import is_text
 
 LARGEST_STRING_BYTES = 2**31 - 1
-_ESTIMATE_ERROR = 64  # times that the strings that are not measured may be longer than those that are
+_ESTIMATE_ERROR = 64  # how many times longer than the sampled strings the others may be
 
 
 def text_bytes(vector: Vector) -> int:
-    """What its strings take."""
+    """The bytes of its strings."""
     return int(total_length(vector.values, 1)) if is_text(vector.dtype) and not vector.all_null else 0
 
 
 def is_writable(vectors: Sequence[Vector]) -> bool:
-    """Whether the strings of each fit an Arrow array, whose offsets have 32 bits. Added up only if there may be too
-    many."""
+    """Whether the strings of each vector fit one Arrow array. Lengths are added up only if an estimate is too close."""
     return all(
         vector.nbytes <= LARGEST_STRING_BYTES // _ESTIMATE_ERROR or text_bytes(vector) <= LARGEST_STRING_BYTES
         for vector in vectors
@@ -28,7 +27,7 @@ def is_writable(vectors: Sequence[Vector]) -> bool:
 
 
 def writable_pieces(vectors: Sequence[Vector], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The rows in pieces that fit Arrow arrays: one, unless long strings lie next to each other."""
+    """The rows in pieces that fit Arrow arrays: mostly one piece; more if many long strings are together."""
     if end - start <= 1 or is_writable([vector.slice(start, end) for vector in vectors]):
         yield start, end
         return

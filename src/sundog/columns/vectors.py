@@ -1,14 +1,14 @@
-"""Columns as numpy arrays that kernels can move: what operators work on between Arrow and Arrow.
+"""Vectors: columns as numpy arrays that kernels can process. Operators work on these between Arrow arrays.
 
     bool                          uint8, 0 or 1
-    integers, dates, instants     as they lie in Arrow
-    floats                        as they lie in Arrow
+    integers, dates, instants     as in Arrow
+    floats                        as in Arrow
     decimal128                    two int64 words: low, high
     string, binary                two int64 words, as in string_view; `blocks` hold the bytes (`kernels/strings.py`)
     void                          no values
 
-`valid` is one uint8 a row, or None where all rows have a value. A vector of NULLs only has no `values` at all: it costs
-nothing to move. Dictionary arrays stay codes until their values are read.
+`valid` is one uint8 a row, or None if all rows have a value. A vector of NULLs only has no `values` at all: moving it
+costs nothing. Dictionary arrays stay codes until their values are read.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from sundog.types import is_text
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Blocks = tuple[pa.Buffer, ...]
-NO_MASK: Bytes = np.zeros(0, np.uint8)  # how kernels are told that all rows count
+NO_MASK: Bytes = np.zeros(0, np.uint8)  # tells kernels that all rows count
 _MEASURED_STRINGS = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """Values as numbers of the entries of a dictionary. Where there is NULL the number may be any."""
+    """Values as numbers of dictionary entries. The number under a NULL is undefined."""
 
     codes: npt.NDArray[Any]
     entries: Vector
 
 
 class Vector:
-    """`length` rows of type `dtype`. Immutable, but for values that are decoded from a dictionary when asked for."""
+    """`length` rows of type `dtype`. Immutable, except that values of a dictionary are decoded at the first request."""
 
     __slots__ = ("_values", "blocks", "coded", "dtype", "length", "valid")
 
@@ -74,7 +74,7 @@ class Vector:
 
     @property
     def values(self) -> npt.NDArray[Any]:
-        """One value for each row; zero, or anything, where it is NULL."""
+        """One value for each row; undefined under a NULL."""
         if self._values is None:
             if self.coded is None:
                 return _zeros(self.dtype, self.length)
@@ -100,16 +100,16 @@ class Vector:
         return Vector(self.dtype, end - start, self.values[start:end], valid, self.blocks)
 
     def where(self, rows: Bytes | None) -> Vector:
-        """NULL in the rows that `rows` does not let through."""
+        """The vector with NULL in the rows that `rows` masks out."""
         if rows is None or self.all_null:
             return self
         return Vector(self.dtype, self.length, self._values, both(self.valid, rows), self.blocks, self.coded)
 
     @property
     def nbytes(self) -> int:
-        """What it holds; of a string, which may share its bytes with others, what it would take to write it.
+        """The bytes it holds; for strings, which may share their bytes with others, the bytes that a copy would take.
 
-        Of many strings that is an estimate: to add up the lengths of all took a tenth of the time of grouping by them.
+        Estimated if there are many strings: adding up all lengths took a tenth of the time of grouping by them.
         """
         if self.all_null:
             return 0

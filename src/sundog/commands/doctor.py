@@ -79,7 +79,7 @@ def doctor(
         )
     else:
         out().print()
-        print_table("Tested together", [each.as_dict() for each in environments()])
+        print_table("Tested together", [each.as_row() for each in environments()])
         if with_settings:
             print_table("Settings", settings())
         out().print(f"\n[bold red]{len(wrong)} wrong[/]" if wrong else "\n[bold green]All is well.[/]")

@@ -1,4 +1,4 @@
-"""How every command speaks: tables for people, JSON for programs, one line for an error."""
+"""The output of all commands: tables for users, JSON for programs, one line for an error."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def print_table(title: str, rows: Sequence[Mapping[str, object]], styles: Mappin
 
 
 def printable(text: str) -> str:
-    """Without control characters but tabs and line ends: a cell must not move the cursor or rename the terminal."""
+    """Without control characters except tabs and line ends: a cell must not move the cursor or rename the terminal."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -12,6 +12,7 @@ import typer
 
 import sundog
 from sundog.commands.output import AsJson, err, out, print_json, print_table, printable
+from sundog.versions import spark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +44,7 @@ def sql(
         if not plain:
             sundog.enable(session)
         frame = session.sql(query)
-        rows = frame.toArrow()
+        rows = spark_version().to_arrow(frame)
         run = None if plain else sundog.last_run()
         if as_json:
             summary = None if run is None else _summary(run)

@@ -1,4 +1,4 @@
-"""`sundog simulate`: a query planned for a cluster and a table that are not there, and what it would take."""
+"""`sundog simulate`: plans a query for a cluster and a table that do not exist, and estimates its cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sundog.commands.output import AsJson, out, print_json, print_table
 from sundog.errors import SundogError
 from sundog.plan.costs import read_costs
 from sundog.report.wording import bytes_text, seconds_text
-from sundog.simulate.model import Cluster, StageEstimate
+from sundog.simulate.model import SimulatedCluster, StageEstimate
 from sundog.simulate.queries import QUERIES, SQL
 from sundog.simulate.run import Simulation, simulate
 from sundog.simulate.synthetic import COLUMNS, SyntheticTable
@@ -51,7 +51,9 @@ def simulate_command(
     for count in _numbers(rows, "--rows"):
         made = _table(count, row_group_rows, file_row_groups, clustering, _numbers(groups, "--groups")[0])
         for machines in _numbers(executors, "--executors"):
-            cluster = Cluster(machines, cores, memory << 20, processors or None, network * 1e9 / 8, storage * 1e6)
+            cluster = SimulatedCluster(
+                machines, cores, memory << 20, processors or None, network * 1e9 / 8, storage * 1e6
+            )
             found = simulate(QUERIES[query], made, cluster, read_costs(costs))
             lines.append({"rows": count, "executors": machines, "cores": cores, **found.as_dict()})
     if as_json:

@@ -1,7 +1,7 @@
 """The demo's data and its three questions: a web shop's events, as a Spark job would have written them.
 
-The table is what logs look like: written roughly in the order of time, so that each row group holds a short span of it;
-few customers with many events and many with few; fourteen columns, of which a query wants two or three.
+The table looks like logs. It is written roughly in the order of time, so that each row group spans a short time. Few
+customers have many events and many have few. It has fourteen columns, of which a query reads two or three.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sundog.versions import spark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +66,7 @@ _COUNTRIES = ["BR", "DE", "FR", "IN", "JP", "KE", "NO", "US"]
 
 @dataclass(frozen=True)
 class DemoQuery:
-    """One question, what is hard about it, and how its answer is compared: in its own order, or sorted by its keys."""
+    """One question, why it is hard, and how its answer is compared: in its own order, or sorted by its keys."""
 
     name: str
     question: str
@@ -75,26 +77,29 @@ class DemoQuery:
 
 
 def write_events(session: SparkSession, rows: int, path: Path) -> None:
-    """The table as Parquet: `FILES` files of `ROW_GROUPS_PER_FILE` row groups.
+    """The table as Parquet: `FILES` files of `ROW_GROUPS_PER_FILE` row groups, or as many files as that are row groups
+    where this Spark does not limit their rows.
 
     Times are stored in microseconds. Spark's default is INT96, an old type for which no file has minimum and maximum.
     """
     per_row_group = max(1, -(-rows // (FILES * ROW_GROUPS_PER_FILE)))
+    files = FILES if spark_version().limits_rows_of_row_groups else FILES * ROW_GROUPS_PER_FILE
     before = session.conf.get(_TIMESTAMP_TYPE)
     session.conf.set(_TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
     try:
-        writer = events(session, rows).write.mode("overwrite")
+        writer = events(session, rows, files).write.mode("overwrite")
         writer.option("parquet.block.row.count.limit", per_row_group).parquet(str(path))
     finally:
         session.conf.set(_TIMESTAMP_TYPE, before)
 
 
-def events(session: SparkSession, rows: int) -> DataFrame:
-    """Made of hashes of the row's number: the same on every machine, and every time is there once."""
+def events(session: SparkSession, rows: int, files: int = FILES) -> DataFrame:
+    """Made from hashes of the row's number: the same on every machine, with every time once."""
     block = (1 << _SHUFFLED_BITS) - 1
     phrase = f"concat({_pick(_QUALITIES, 4)}, ' ', {_pick(_THINGS, 5)})"
-    position = f"(id ^ (xxhash64(id >> {_SHUFFLED_BITS}) & {block}))"
-    return session.range(0, rows, 1, FILES).selectExpr(
+    # Spark's SQL has no `>>` before 4.0
+    position = f"(id ^ (xxhash64(shiftright(id, {_SHUFFLED_BITS})) & {block}))"
+    return session.range(0, rows, 1, files).selectExpr(
         f"timestamp_micros({int(_START.timestamp())}000000 + {position} * {MICROSECONDS_APART}) AS event_time",
         "id AS event_id",
         f"CAST(floor(pow({_uniform(1)}, 2.5) * {max(1, rows // 8)}) AS BIGINT) AS user_id",
@@ -113,7 +118,7 @@ def events(session: SparkSession, rows: int) -> DataFrame:
 
 
 def _uniform(seed: int) -> str:
-    """A number in [0, 1) that only the row's number decides."""
+    """A number in [0, 1) that depends on the row's number only."""
     return f"((xxhash64(id, {seed}) & 4503599627370495) / 4503599627370496D)"
 
 
@@ -142,8 +147,8 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
             "window",
             "At each event, how much was spent in the two seconds before it?",
             'moves all rows into one task ("No Partition Defined for Window operation!") and adds up each frame anew',
-            "cuts the time into ranges, lends each range the few rows of its neighbour that its frames reach into (its "
-            "halo), and computes all ranges at once, in one pass each",
+            "cuts the time into ranges, gives each range a copy of the few rows of its neighbour that its frames reach "
+            "(its halo), and computes all ranges at once, in one pass each",
             "SELECT event_time, event_id, amount,\n"
             "       sum(amount) OVER recent AS spent,\n"
             "       count(*) OVER recent AS events\n"
@@ -155,7 +160,7 @@ def queries(rows: int, table: str) -> tuple[DemoQuery, ...]:
             "How much did each customer spend on each search phrase?",
             "looks up every single row in a hash table of the JVM, and moves the groups row by row",
             "groups whole columns at a time in pieces that fit the processor's cache, moves them as columns, and does "
-            "without the first phase where it would not make the rows fewer",
+            "without the partial aggregation where it would not make the rows fewer",
             "SELECT user_id, phrase, count(*) AS events, sum(amount) AS spent, max(event_time) AS last_seen\n"
             f"FROM {table}\nGROUP BY user_id, phrase",
             sorted_by=("user_id", "phrase"),

@@ -1,4 +1,4 @@
-"""What came out of a query of the demo, on plain Spark and on sundog; as lines of a table, JSON and the report."""
+"""The outcomes of the demo's queries, on plain Spark and on sundog, for its table, JSON and the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACEMENTS = ("auto", "driver", "executors")
 
 @dataclass
 class Attempt:
-    """sundog's try at a query under one placement."""
+    """sundog's run of a query under one placement."""
 
     placement: str
     seconds: float
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def shown(self) -> Attempt:
-        """The one whose figures are shown: what sundog chose for itself, if it ran."""
+        """The run whose figures are shown: the placement that sundog chose by itself, if it ran."""
         return next((each for each in self.attempts if each.accelerated), self.attempts[0])
 
     def ratio(self, attempt: Attempt) -> float:
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def exit_code(outcomes: list[Outcome]) -> int:
-    """Equal answers, and at least one query that sundog took."""
+    """0 if all answers are equal and sundog took at least one query, else 1."""
     is_equal = not any(outcome.differences for outcome in outcomes)
     return 0 if is_equal and any(each.accelerated for outcome in outcomes for each in outcome.attempts) else 1
 

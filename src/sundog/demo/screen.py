@@ -1,4 +1,4 @@
-"""All that the demo says to people."""
+"""All output of the demo."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Sink(ProgressSink):
 
 
 class Screen:
-    """Everything that the demo says, in the order in which it is said."""
+    """All output of the demo, in order."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,1 +1,1 @@
-"""What sundog needs around it: a Java, its own code on executors, compiled kernels, a machine that it can measure."""
+"""sundog's environment: a Java, its own code on executors, compiled kernels, measured costs of the machine."""

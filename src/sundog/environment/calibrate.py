@@ -1,29 +1,29 @@
-"""Measures what work costs on the user's own machine and cluster: `sundog doctor --calibrate`.
+"""`sundog doctor --calibrate`: measures costs on the user's own machine and cluster.
 
-The costs that come with sundog (`plan/costs.py`) are of a machine with 2 cores. Here the main ones are measured with
-sundog's own scan and exchange, every slot busy, and written to a file that `spark.sundog.costs` names:
+The shipped costs (`plan/costs.py`) are those of a machine with 2 cores. Here the main ones are measured with sundog's
+own scan and exchange, every slot busy, and written to a file that `spark.sundog.costs` names:
 
     decode_ns_per_byte     time of a task over the uncompressed bytes of the columns that it reads: numbers and strings,
                            dictionaries and plain values, from a file that the task itself has written
     shuffle_ns_per_row,    rows of 8 and of 128 bytes from every slot to every slot through an exchange, less the time
     shuffle_ns_per_byte    of an exchange of next to no rows, times the slots: two equations for two numbers
-    max_scattered_reads    1 + m / r for a row of 24 bytes: the read that there is anyway, and those that take as long
-                           as moving the row. m = shuffle_ns_per_row + 24 shuffle_ns_per_byte;
+    max_scattered_reads    1 + m / r for a row of 24 bytes: the one necessary read, and the reads that take as long as
+                           moving the row. m = shuffle_ns_per_row + 24 shuffle_ns_per_byte;
                            r = reread_factor * 24 decode_ns_per_byte, since a row that every task reads is also
-                           hashed or compared, and mostly dropped. At most max_shares: nobody has tried more
-    task_bytes             from jobs of few and of many empty tasks. 4 MiB belong to a task that costs 30 ms and bytes
-                           that are decoded in 1.25 ns; here as many times that as a task costs more, and a byte less
-    small_step_bytes       what a thread of the driver decodes in the time of a job of one empty task for every slot:
-                           a small build side, or a sample, of so many bytes is read there
+                           hashed or compared, and mostly dropped. At most max_shares: more was never tried
+    task_bytes             from jobs of few and of many empty tasks. 4 MiB are right for tasks that cost 30 ms and bytes
+                           that are decoded in 1.25 ns; in proportion more if a task costs more, or a byte less
+    small_step_bytes       bytes that a thread of the driver decodes in the time of a job of one empty task per slot: a
+                           small build side, or a sample, of up to this size is read there
 
-Joins need no more: their probe and build are the same loops on every machine, and what they are compared with is the
-exchange of both sides. Its rows go the same way as those that are timed here.
+Joins need no measurement of their own. Building and probing are the same loops on every machine, and they are compared
+with the exchange of both sides, which is measured here.
 
-On the driver only decoding is measured: its exchange is in memory, and an empty task does not show what one costs
-there, which is merging its groups. All other costs stay as they are.
+On the driver only decoding is measured: its exchange is in memory, and an empty task does not show what a task costs
+there, which is merging its groups. All other costs stay unchanged.
 
 Each kind of run is done once to warm up (Python workers, compiled kernels), then in turns with the others, and the
-median is taken. A number that comes out as zero or less drowned in the noise: it is left out, and said to be.
+median is taken. A number that comes out as zero or less is noise: it is left out, with a warning.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from sundog.environment.shipping import ensure_executors, executor_problem
 from sundog.errors import EnvironmentProblem, ExecutorEnvironmentError
 from sundog.expr.nodes import Column
 from sundog.kernels.cache.private_files import publish_private
+from sundog.machine import usable_cores
 from sundog.operators.base import Operator
 from sundog.operators.context import DEFAULT_MEMORY_BYTES, TaskContext
 from sundog.operators.scan.scan import ScanTask, scan_tasks
@@ -54,8 +55,10 @@ from sundog.operators.window.key_partition import KeyPartition
 from sundog.parquet.prune.access_plan import plan_access
 from sundog.parquet.reading import DataFile, FileColumn
 from sundog.plan.costs import DRIVER, EXECUTORS, Costs
+from sundog.plan.outputs import Gather
 from sundog.plan.records import StageRecords
-from sundog.plan.stages import Gather, Parts, Pipeline, Place, StageGraph
+from sundog.plan.sites import task_limits
+from sundog.plan.stages import Parts, Pipeline, Place, StageGraph
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
@@ -68,19 +71,19 @@ if TYPE_CHECKING:
 DEFAULT_FILE = Path("sundog-costs.json")
 _NARROW_COLUMNS, _WIDE_COLUMNS = 1, 16  # of 8 bytes
 _TYPICAL_ROW_BYTES = 24  # a key and two numbers
-_MAX_SLOTS = 64  # more slots than this do not make the numbers better, but the shuffle files larger
+_MAX_SLOTS = 64  # more slots do not make the numbers better, but the shuffle files larger
 _TASK_NS = 30e6  # of a Spark task, where `EXECUTORS` was measured
-_MAX_TASK_BYTES = 64 << 20  # so that a busy hour of the scheduler does not leave slots idle ever after
-_MAX_SMALL_STEP_BYTES = 256 << 20  # a job that was slow once does not bring large reads to the driver
+_MAX_TASK_BYTES = 64 << 20  # limits the effect of a scheduler that was busy during the measurement
+_MAX_SMALL_STEP_BYTES = 256 << 20  # limits the effect of one slow job
 _MAX_SECONDS = 30.0  # after these no further turn begins
-_MAX_LOAD = 0.5  # processes that want to run, for each core; with more of others' the shuffle came out 10 times as slow
+_MAX_LOAD = 0.5  # runnable processes for each core; with a higher load the shuffle came out 10 times as slow
 _BATCH_ROWS = 65_536
 _FILE_MODE = 0o644
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured: rows of one task, tasks of a slot, runs of each kind."""
+    """Sizes of the measurement: rows of one task, tasks of a slot, runs of each kind."""
 
     decoded_rows: int = 1_000_000
     narrow_rows: int = 3_000_000
@@ -91,22 +94,22 @@ class Sizes:
 
 @dataclass
 class Calibration:
-    """The measured numbers, by the names of `Costs`, and what could not be measured."""
+    """The measured numbers, by the names of `Costs`, and the names of those that could not be measured."""
 
     driver: dict[str, float] = field(default_factory=dict)
     executors: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def as_json(self) -> str:
-        """What `read_costs` reads."""
+        """The JSON that `read_costs` reads."""
         return json.dumps({"driver": self.driver, "executors": self.executors}, indent=2) + "\n"
 
     def compared(self) -> list[dict[str, object]]:
-        """Each number beside the one that comes with sundog."""
+        """Each number beside the shipped one."""
         return [*_compared(Place.DRIVER, DRIVER, self.driver), *_compared(Place.EXECUTORS, EXECUTORS, self.executors)]
 
     def write(self, file: Path) -> None:
-        """Put the whole file in place, or leave what was there. EnvironmentProblem if it cannot be written."""
+        """Replace the whole file, or leave the old one. EnvironmentProblem if it cannot be written."""
         check_writable(file)
         try:
             publish_private(file, self.as_json().encode(), _FILE_MODE)
@@ -115,7 +118,7 @@ class Calibration:
 
 
 def check_writable(file: Path) -> None:
-    """EnvironmentProblem if the file cannot be written, as far as that shows before a minute is spent on measuring."""
+    """EnvironmentProblem if the file cannot be written, found before a minute is spent on measuring."""
     if file.is_dir():
         raise _unwritable(file, "it is a folder")
     if not file.parent.is_dir():
@@ -144,15 +147,15 @@ def calibrate(
         _calibrate_driver(measured, sizes, progress)
         if spark is not None:
             _check_executors(spark)
-            _calibrate_executors(measured, _Executors(spark), sizes, progress)
+            _calibrate_executors(measured, _ExecutorRuns(spark), sizes, progress)
     finally:
         progress.finish()
     return measured
 
 
 def _note_load(measured: Calibration) -> None:
-    """Say so if this machine is busy with something else: the numbers are then too large, and not all by one factor."""
-    load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, os.cpu_count() or 1
+    """Warn if this machine is busy with other work: the numbers are then too large, by different factors."""
+    load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, usable_cores()
     if load > _MAX_LOAD * cores:
         measured.notes.append(
             f"This machine is busy: {load:.1f} processes want to run, cores: {cores}. Calibrate again when it is idle."
@@ -160,7 +163,7 @@ def _note_load(measured: Calibration) -> None:
 
 
 def _calibrate_driver(measured: Calibration, sizes: Sizes, progress: ProgressSink) -> None:
-    slots = os.cpu_count() or 1  # as many as run a query's tasks
+    slots = usable_cores()  # as many as run a query's tasks
     progress.start("Calibrate the driver: decode", 0)
     runner = StageRunner(DriverRuntime(slots, DEFAULT_MEMORY_BYTES))
     measured.driver["decode_ns_per_byte"] = _rounded(_decode(runner, Place.DRIVER, slots, sizes))
@@ -175,7 +178,7 @@ def _check_executors(spark: SparkSession) -> None:
         raise ExecutorEnvironmentError(problem)
 
 
-class _Executors:
+class _ExecutorRuns:
     """Runs that are timed on the executors of one session, a task or several for every slot."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -187,7 +190,7 @@ class _Executors:
 
     def runner(self) -> StageRunner:
         def executors(records: StageRecords) -> SparkRuntime:
-            return SparkRuntime(self._spark, DEFAULT_MEMORY_BYTES, records=records)
+            return SparkRuntime(self._spark, task_limits(DEFAULT_MEMORY_BYTES), records=records)
 
         return StageRunner(DriverRuntime(1, DEFAULT_MEMORY_BYTES), executors)
 
@@ -199,17 +202,17 @@ class _Executors:
             runner.release()
 
     def exchange_seconds(self, rows: int, columns: int) -> float:
-        """Time of moving so many rows of every task to the same number of tasks, where they are counted."""
+        """Time of moving `rows` rows of every task to the same number of tasks, where they are counted."""
         source = _MadeRows(rows, columns)
         partitioner = KeyPartition(source.schema, (Column("c0", pa.int64()),), self.slots)
         graph = StageGraph()
-        made = Pipeline(Place.EXECUTORS, "Make rows", (Parts((source,) * self.slots, ()),))
+        made = Pipeline(Place.EXECUTORS, "Make rows", (Parts((source,) * self.slots),))
         return self._seconds(graph, graph.exchange(made, partitioner, "Count rows"), rows * self.slots)
 
     def tasks_seconds(self, tasks_per_slot: int) -> float:
         """Time of a job of empty tasks."""
         tasks = self.slots * tasks_per_slot
-        rows = Pipeline(Place.EXECUTORS, "Count rows", (Parts((_MadeRows(1, _NARROW_COLUMNS),) * tasks, ()),))
+        rows = Pipeline(Place.EXECUTORS, "Count rows", (Parts((_MadeRows(1, _NARROW_COLUMNS),) * tasks),))
         return self._seconds(StageGraph(), rows, tasks)
 
     def _seconds(self, graph: StageGraph, rows: Pipeline, expected: int) -> float:
@@ -226,7 +229,7 @@ class _Executors:
         return seconds
 
 
-def _calibrate_executors(measured: Calibration, executors: _Executors, sizes: Sizes, progress: ProgressSink) -> None:
+def _calibrate_executors(measured: Calibration, executors: _ExecutorRuns, sizes: Sizes, progress: ProgressSink) -> None:
     kinds: dict[str, Callable[[], float]] = {
         "decode": lambda: executors.decode_ns_per_byte(sizes),
         "no rows": lambda: executors.exchange_seconds(1, _NARROW_COLUMNS),
@@ -237,7 +240,7 @@ def _calibrate_executors(measured: Calibration, executors: _Executors, sizes: Si
     }
     start = perf_counter()
     progress.start("Calibrate the executors: warm up", len(kinds))
-    for run in kinds.values():  # executors that Spark starts late are there afterwards, and counted as slots
+    for run in kinds.values():  # the first runs also start late executors, which then count as slots
         run()
         progress.advance()
     found = _in_turns(kinds, sizes, progress, start + _MAX_SECONDS)
@@ -253,7 +256,7 @@ def _calibrate_executors(measured: Calibration, executors: _Executors, sizes: Si
 def _in_turns(
     kinds: Mapping[str, Callable[[], float]], sizes: Sizes, progress: ProgressSink, until: float
 ) -> dict[str, float]:
-    """The median of each kind. In turns, so that other work on the machine slows down all of them, not one."""
+    """The median of each kind. In turns, so that other work on the machine slows down all kinds alike."""
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
     progress.start("Calibrate the executors: measure", sizes.runs * len(kinds))
     for _ in range(sizes.runs):
@@ -266,7 +269,8 @@ def _in_turns(
 
 
 def _add_shuffle(measured: Calibration, narrow_ns: float, wide_ns: float) -> None:
-    """`per_row + 8 per_byte = narrow_ns`, `per_row + 128 per_byte = wide_ns`, and what follows from the two."""
+    """Solves `per_row + 8 per_byte = narrow_ns`, `per_row + 128 per_byte = wide_ns`; adds the costs derived from
+    them."""
     narrow_bytes, wide_bytes = 8 * _NARROW_COLUMNS, 8 * _WIDE_COLUMNS
     per_byte = (wide_ns - narrow_ns) / (wide_bytes - narrow_bytes)
     per_row = narrow_ns - narrow_bytes * per_byte
@@ -301,7 +305,7 @@ def _add_small_step(measured: Calibration, job_ns: float) -> None:
 
 
 def _rounded(number: float) -> float:
-    """Four digits, which is more than such a measurement knows."""
+    """Four digits, more than such a measurement is exact to."""
     return float(f"{number:.4g}")
 
 
@@ -311,13 +315,13 @@ def _rounded(number: float) -> float:
 def _decode(runner: StageRunner, place: Place, slots: int, sizes: Sizes) -> float:
     """Nanoseconds a byte, one task for every slot: the median of all tasks."""
     sources: tuple[Source, ...] = (_DecodedFile(sizes.decoded_rows, sizes.runs),) * slots
-    stage = StageGraph().end(Pipeline(place, "Decode", (Parts(sources, ()),)), Gather())
+    stage = StageGraph().end(Pipeline(place, "Decode", (Parts(sources),)), Gather())
     return float(median(batch.column(0)[0].as_py() for batch in runner.rows(stage)))
 
 
 @dataclass(frozen=True)
-class _DecodedFile:
-    """Writes a Parquet file into its task's scratch folder, and gives out nanoseconds a byte of decoding it."""
+class _DecodedFile(Source):
+    """Writes a Parquet file into its task's scratch folder, and gives the nanoseconds a byte of decoding it."""
 
     rows: int
     runs: int
@@ -329,7 +333,7 @@ class _DecodedFile:
         files = (DataFile(str(file), status.st_size, status.st_mtime_ns // 1_000_000),)
         columns = tuple(FileColumn(each.name, each.name, each.type) for each in table.schema)
         access = plan_access(ParquetFolder(files, columns), tuple(table.column_names), None)
-        (task,) = scan_tasks(access, 1, DRIVER, frozenset(["text"]))  # strings as GROUP BY takes them
+        (task,) = scan_tasks(access, 1, DRIVER, frozenset(["text"]))  # strings as stored, as GROUP BY reads them
         self._nanoseconds(task, context)
         taken = median(self._nanoseconds(task, context) for _ in range(self.runs))
         yield pa.record_batch({"ns_per_byte": [taken / access.column_bytes()]})
@@ -355,8 +359,8 @@ def _file_rows(rows: int) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class _MadeRows:
-    """The same batch of random numbers, which no block can hold in fewer bytes, until there are so many rows."""
+class _MadeRows(Source):
+    """A batch of random numbers, which no block can narrow, repeated up to a number of rows."""
 
     rows: int
     columns: int
@@ -382,5 +386,4 @@ class _CountRows(Operator):
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)])], schema=self.schema)
 
-    def describe(self) -> str:
-        return "Count rows"
+    name = "Count rows"

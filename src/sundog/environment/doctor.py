@@ -1,7 +1,7 @@
-"""What sundog needs from a machine and from a cluster, looked at one by one: what is there, what is wrong, what to do.
+"""`sundog doctor`: checks of machine and cluster. Each says what is there, what is wrong, and what to do.
 
-Each check answers with findings and never raises: the checks after a failed one are what its reader needs next. The
-versions asked for are those of the package's own metadata, so there is no second list to keep.
+A check yields findings and never raises, so that the checks after a failed one still run. The required versions are
+those of the package's own metadata.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `advice` says what to do, and is empty where all is well."""
+    """The result of one check. `advice` says what to do, and is empty if all is well."""
 
     part: str
     state: State
@@ -53,7 +53,7 @@ class Finding:
 
 
 def examine(with_executors: bool = True, master: str = "local[2]") -> Iterator[Finding]:
-    """Every finding, as it is made. The executors come last: asking them starts Spark."""
+    """All findings, each as it is made. Executors come last: asking them starts Spark."""
     checks: list[Callable[[], Iterator[Finding]]] = [
         python,
         java,
@@ -103,7 +103,7 @@ def java() -> Iterator[Finding]:
 
 
 def spark_package() -> Iterator[Finding]:
-    """pyspark is no dependency: on a cluster it is there already."""
+    """Whether pyspark is there. It is not a dependency: a cluster has it already."""
     try:
         version = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
@@ -120,19 +120,22 @@ def spark_package() -> Iterator[Finding]:
 
 
 def tested_together() -> Iterator[Finding]:
-    """Whether the tests passed with this Spark, Python and Java. Another combination may be as good: nobody has
-    looked."""
+    """Whether the tests passed with this Spark, Python and Java, and when. Others may work as well,
+    untested."""
     try:
         spark, java_version = short_name(metadata.version("pyspark")), str(major_version(ensure_java().version))
     except (metadata.PackageNotFoundError, EnvironmentProblem):
         return  # said already
     known = [each for each in environments() if short_name(each.spark) == spark]
     here = f"Spark {spark}, Python {_python_name()} and Java {java_version}"
-    if any((each.python, each.java) == (_python_name(), java_version) for each in known):
-        yield Finding("tested", State.OK, here)
-    else:
-        pairs = ", ".join(f"Python {each.python} and Java {each.java}" for each in known)
-        yield Finding("tested", State.OK, f"not {here}, but Spark {spark} with {pairs or 'none'}")
+    for each in known:
+        if (each.python, each.java) == (_python_name(), java_version):
+            outcomes = {"tests/versions": each.smoke, "other tests": each.others}
+            said = "; ".join(f"{name} on {outcome}" for name, outcome in outcomes.items() if outcome is not None)
+            yield Finding("tested", State.OK, f"{here} ({said})")
+            return
+    pairs = ", ".join(f"Python {each.python} and Java {each.java}" for each in known)
+    yield Finding("tested", State.OK, f"not {here}, but Spark {spark} with {pairs or 'none'}")
 
 
 def _python_name() -> str:
@@ -140,7 +143,7 @@ def _python_name() -> str:
 
 
 def packages() -> Iterator[Finding]:
-    """Every dependency that is always needed, in the version that was asked for."""
+    """Every required dependency, compared with its required version."""
     for requirement in metadata.requires("sundog") or []:
         if "extra ==" in requirement:
             continue
@@ -158,7 +161,7 @@ def packages() -> Iterator[Finding]:
 
 
 def satisfies(version: str, wanted: str) -> bool:
-    """Whether a version is in ranges like `>=2.2,<3`, which are the only ones that sundog declares."""
+    """Whether a version is in ranges like `>=2.2,<3`, the only form that sundog declares."""
     have = _numbers(version)
     for comparison, bound in re.findall(r"(>=|<)\s*([0-9.]+)", wanted):
         if (have >= _numbers(bound)) is not (comparison == ">="):
@@ -172,7 +175,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def spark_environment() -> Iterator[Finding]:
-    """Variables that make pyspark start something else than the Spark that was installed with it."""
+    """Variables that make pyspark start another Spark than the one installed with it."""
     home = os.environ.get("SPARK_HOME")
     if home:
         theirs = _spark_version_of(Path(home))
@@ -219,7 +222,7 @@ def cache_folder() -> Iterator[Finding]:
 
 
 def numba() -> Iterator[Finding]:
-    """That it is installed does not prove that it can compile here."""
+    """Whether numba is installed and can compile here."""
     try:
         from sundog.kernels.compile import compile_check
 
@@ -249,7 +252,7 @@ def machine() -> Iterator[Finding]:
 
 
 def executors(master: str) -> Iterator[Finding]:
-    """What the Python workers see, asked with a job that needs nothing of sundog there."""
+    """The Python workers' environment, asked by a job that needs nothing of sundog on executors."""
     from sundog.environment.shipping import ensure_executors, probe_executors
     from sundog.environment.stage_cost import stage_costs  # imports numba and all operators
 
@@ -284,7 +287,7 @@ def judge_executor(seen: dict[str, Any]) -> Finding:
     part = f"executor on {seen['host']}"
     versions = ", ".join(f"{name} {version}" for name, version in seen["versions"].items())
     text = f"Python {seen['python_version']} at {seen['python']}; {versions}"
-    missing = [name for name in seen["missing"] if name != "sundog"]  # which sends itself along
+    missing = [name for name in seen["missing"] if name != "sundog"]  # sundog is sent by the driver
     theirs, ours = seen["versions"].get("sundog"), metadata.version("sundog")
     if missing:
         advice = f"install {', '.join(missing)} there, or send an environment along (docs/cluster.md)"
@@ -295,7 +298,8 @@ def judge_executor(seen: dict[str, Any]) -> Finding:
 
 
 def start_cost(cost: StageCost, preloads: bool) -> Finding:
-    """What a stage costs one executor, and whether its workers are forked from a process that has sundog loaded."""
+    """The cost of a stage's start on one executor, and whether its workers are forked from a process with sundog
+    loaded."""
     warm = "unknown" if cost.warm_seconds is None else f"{cost.warm_seconds:.2f} s"
     how = "forked with sundog loaded" if preloads else f"started empty; see spark.python.daemon.module={DAEMON}"
     seen = (

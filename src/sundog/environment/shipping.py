@@ -1,8 +1,8 @@
-"""Are the executors able to run sundog's stages? Asked once per Spark application, with a tiny job.
+"""Checks once per Spark application, with a tiny job, whether its executors can run sundog's stages.
 
-Executors need pyarrow, numpy, numba and pandas in their Python; those have compiled parts and must be installed there
-(`docs/cluster.md`). sundog itself is pure Python and ships itself where it is missing. What cannot be mended is said
-exactly, host by host, and the application then runs sundog's plans on the driver only.
+Executors need pyarrow, numpy, numba and pandas in their Python; these have compiled parts and must be installed there
+(`docs/cluster.md`). sundog itself is pure Python, and the driver sends it if it is missing. If a package is missing, a
+warning says so host by host, and the application runs sundog's plans on the driver only.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 NEEDED = ("pyarrow", "numpy", "numba", "pandas")
-NOT_SENT = ("benchmarks", "cli.py", "commands", "demo", "simulate")  # of this package: nothing else imports them
+NOT_SENT = ("benchmarks", "cli.py", "commands", "demo", "simulate")  # parts of this package that no other part imports
 
 _lock = threading.Lock()
-_problems: dict[str, str | None] = {}  # application id -> what is wrong, or None
+_problems: dict[str, str | None] = {}  # application id -> the problem, or None
 
 
 def ensure_executors(session: SparkSession) -> None:
-    """Check this application's executors if that was not done yet; ship sundog to them; warn of what is missing."""
+    """Check this application's executors once; send sundog to them; warn of missing packages."""
     context = session.sparkContext
     with _lock:
         if context.applicationId in _problems:
@@ -48,7 +48,7 @@ def executor_problem(session: SparkSession) -> str | None:
 
 
 def _runs_in_our_environment(context: SparkContext) -> bool:
-    """A local master with the driver's own Python: nothing to ask."""
+    """Whether executors use the driver's own Python, as with a local master: then there is nothing to check."""
     if not str(context.master).startswith("local") or str(context.master).startswith("local-cluster"):
         return False
     python = shutil.which(context.pythonExec)
@@ -72,7 +72,7 @@ def _check(context: SparkContext) -> str | None:
 
 
 def probe_executors(context: SparkContext) -> list[dict[str, Any]]:
-    """What the Python workers of the executors see: host, executable, versions, missing packages."""
+    """The environment of the executors' Python workers: host, executable, versions, missing packages."""
     slots = max(2, context.defaultParallelism)
     found: list[dict[str, Any]] = context.parallelize(range(slots), slots).mapPartitions(_probe_function()).collect()
     unique = {(f["host"], f["python"]): f for f in found}

@@ -1,8 +1,8 @@
-"""What a stage costs a Python worker of each executor: its first one, and those after it.
+"""The processor time of a stage in a Python worker of each executor: its first stage, and later ones.
 
-A small GROUP BY is run on every slot, several times. A task says how much processor time its process has used since it
-was started: at the end of the first stage that is the cold cost, with imports and kernels; what a later stage adds is
-the warm one. Processor time, because it is the same on a cluster that is busy.
+A small GROUP BY runs on every slot, several times. A task reports the processor time of its process since its start. At
+the end of the first stage that is the cold cost, with imports and kernels; what a later stage adds is the warm cost.
+Processor time, because it is the same on a busy cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from sundog.operators.base import Operator
 from sundog.operators.context import DEFAULT_MEMORY_BYTES, TaskContext
 from sundog.operators.sources import HeldBatches
 from sundog.plan.costs import EXECUTORS
-from sundog.plan.stages import Gather, Parts, Pipeline, Place, StageGraph
+from sundog.plan.outputs import Gather
+from sundog.plan.sites import task_limits
+from sundog.plan.stages import Parts, Pipeline, Place, StageGraph
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
 from sundog.runtime.spark import SparkRuntime
@@ -40,7 +42,7 @@ Clock = tuple[str, int, int, float]  # host, process that forked the worker, wor
 
 @dataclass(frozen=True)
 class StageCost:
-    """Of one executor, in processor seconds: medians over its workers. None: no worker has run two stages."""
+    """The cost on one executor, in processor seconds: medians over its workers. None: no worker has run two stages."""
 
     host: str
     workers: int
@@ -52,7 +54,7 @@ def stage_costs(spark: SparkSession) -> list[StageCost]:
     """Run the stages; the session's workers should be new."""
     runner = StageRunner(
         DriverRuntime(1, DEFAULT_MEMORY_BYTES),
-        lambda records: SparkRuntime(spark, DEFAULT_MEMORY_BYTES, records=records),
+        lambda records: SparkRuntime(spark, task_limits(DEFAULT_MEMORY_BYTES), records=records),
     )
     clocks: list[Clock] = []
     try:
@@ -66,14 +68,14 @@ def stage_costs(spark: SparkSession) -> list[StageCost]:
 
 
 def costs_of(clocks: Iterable[Clock]) -> list[StageCost]:
-    """What the clocks of tasks say, by executor. Its workers are forked from one process."""
+    """The costs by executor, from the clocks of tasks. Workers of one executor are forked from one process."""
     executors: dict[tuple[str, int], dict[int, list[float]]] = {}
     for host, parent, worker, seconds in clocks:
         executors.setdefault((host, parent), {}).setdefault(worker, []).append(seconds)
     found = []
     for (host, _), workers in sorted(executors.items()):
         readings = [sorted(each) for each in workers.values()]
-        # The second reading has what the worker did after its first task.
+        # The second reading includes what the worker did after its first task.
         later = [after - before for each in readings for before, after in pairwise(each[1:])]
         cold = median(each[0] for each in readings)
         found.append(StageCost(host, len(workers), cold, median(later) if later else None))
@@ -83,7 +85,7 @@ def costs_of(clocks: Iterable[Clock]) -> list[StageCost]:
 def _stage(tasks: int) -> Pipeline:
     key, value = (Column(field.name, field.type) for field in _ROWS.schema)
     calls = (AggregateCall("total", "sum", (value,), pa.float64()),)
-    rows = Pipeline(Place.EXECUTORS, "Measure a stage", (Parts((HeldBatches([_ROWS]),) * tasks, ()),))
+    rows = Pipeline(Place.EXECUTORS, "Measure a stage", (Parts((HeldBatches([_ROWS]),) * tasks),))
     for phase in aggregate_phases((NamedExpr("key", key),), calls, 1, EXECUTORS, in_process=True):
         rows = rows.then(phase.operator)
     return rows.then(_ReadClock())
@@ -101,5 +103,4 @@ class _ReadClock(Operator):
         clock: Clock = (socket.gethostname(), os.getppid(), os.getpid(), time.process_time())
         yield pa.record_batch([[each] for each in clock], schema=self.schema)
 
-    def describe(self) -> str:
-        return "ReadClock"
+    name = "ReadClock"

@@ -1,4 +1,4 @@
-"""One small query of each kind, so that kernels are compiled before somebody waits for them.
+"""One small query of each kind, so that kernels are compiled before a user waits for them.
 
 A kernel is compiled when it first meets arguments of new types, which takes 0.2 s, and is then in the cache folder for
 all processes that share it. `sundog doctor --warm-up` does that for what most queries need: for an image of a cluster's
@@ -37,7 +37,8 @@ from sundog.parquet.decode.own_decoder import OwnDecoder
 from sundog.parquet.meta.file_schema import ColumnSource, Reading
 from sundog.parquet.meta.footer import parsed
 from sundog.plan.costs import DRIVER
-from sundog.plan.stages import Gather, Parts, Pipeline, Place, StageGraph
+from sundog.plan.outputs import Gather
+from sundog.plan.stages import Parts, Pipeline, Place, StageGraph
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
 
@@ -47,7 +48,7 @@ _TIMES = ("date", "time")
 
 
 def prepare_kernels() -> WarmUp:
-    """Compile or load what top-ks, windows, aggregates and joins over the common types need."""
+    """Compile or load the kernels that top-ks, windows, aggregates and joins over the common types need."""
     return warm_up()
 
 
@@ -85,7 +86,7 @@ def _decode() -> None:
 
 @register_warmup
 def _decimals() -> None:
-    """What prices go through: arithmetic, casts, averages as doubles."""
+    """Kernels for prices: arithmetic, casts, averages as doubles."""
     cents = pa.decimal128(9, 2)
     numbers = to_decimal(_rows().column("int"), cents, EvalMode.ANSI)
     for op in (ArithOp.ADD, ArithOp.MUL, ArithOp.DIV, ArithOp.MOD):
@@ -101,7 +102,7 @@ class _Plan:
         self.graph = StageGraph()
         self._runner = StageRunner(DriverRuntime(1, 64 << 20))
         sources = (HeldBatches([_rows()]), HeldBatches([_rows()]))
-        self.rows = Pipeline(Place.DRIVER, "Warm up", (Parts(sources, ()),))
+        self.rows = Pipeline(Place.DRIVER, "Warm up", (Parts(sources),))
 
     def exchange(self, rows: Pipeline, partitioner: Partitioner) -> Pipeline:
         return self.graph.exchange(rows, partitioner, "Warm up")
@@ -130,7 +131,7 @@ def _group() -> None:
 
 @register_warmup
 def _spread_keys() -> None:
-    """What only many rows need, and strings as they are stored."""
+    """Kernels that only many rows need, and those for strings as stored."""
     rows = _rows()
     types = [rows.schema.field(name).type for name in ("long", "int", "text")]
     layout = StateLayout(tuple(zip(("long", "int", "text"), types, strict=True)), (), in_process=True)
@@ -195,10 +196,10 @@ def _join() -> None:
         for null_safe in (False, True):  # by value, and by hash
             for kind in (JoinKind.INNER, JoinKind.LEFT):
                 spec = JoinSpec(kind, (probe_key,), (build_key,), (null_safe,), None, output, costs=DRIVER)
-                side = spec.build_side([build], build.schema)
+                side = spec.build_side([build], build.schema, sets_of=(0,))
                 plan = _Plan()
                 plan.run(plan.rows.then(HashJoin(spec, side)))
-        rows_passing(KeyFilter(name, side.key_set(build_key, DRIVER)), rows.column(name))
+        rows_passing(KeyFilter(name, side.key_sets[0]), rows.column(name))
     scattered = pa.array(np.arange(_ROWS) * 10**12)
     rows_passing(KeyFilter("", key_set(scattered, DRIVER)), scattered)
 

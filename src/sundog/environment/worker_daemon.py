@@ -1,4 +1,4 @@
-"""The process that an executor's Python workers are forked from, with all loaded that sundog's stages need.
+"""The process from which an executor's Python workers are forked, with everything loaded that sundog's stages need.
 
     spark.python.daemon.module = sundog.environment.worker_daemon        (read when Spark starts, and only then)
 
@@ -6,12 +6,12 @@ pyspark's own daemon forks workers that have imported nothing. Each of them load
 sundog, a second of processor time; an executor with 8 cores has 8 of them, and Spark ends those that were idle for a
 minute. Here they are loaded once for each executor, before the first fork.
 
-pyspark does not do so because a library may start threads when it is imported, and only the thread that forks lives on
-in the child. Those that are imported here start two: one of NumPy's OpenBLAS and one of pyarrow's jemalloc. Both
-libraries have handlers for a fork. Nothing is computed here, so no thread pool of Arrow's exists. NumPy's random
-numbers are seeded at import, and would be the same in all workers: each seeds its own.
+pyspark's daemon does not do so because a library may start threads when it is imported, and after a fork only the
+forking thread exists in the child. The libraries imported here start two: one of NumPy's OpenBLAS and one of pyarrow's
+jemalloc. Both have handlers for a fork. Nothing is computed here, so Arrow's thread pools do not exist yet. NumPy's
+random numbers are seeded at import, and would be the same in all workers: each worker seeds its own.
 
-Whatever goes wrong here leaves pyspark's daemon as it is, with a line in the executor's log.
+If anything fails here, pyspark's daemon stays as it is, with a line in the executor's log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def preload() -> None:
     compile_check()
     os.register_at_fork(after_in_child=_seed)
     gc.collect()
-    gc.freeze()  # what is here stays: no worker goes through it again, and its memory remains shared
+    gc.freeze()  # these objects stay: no worker's collector visits them, and their memory remains shared
 
 
 def _seed() -> None:
@@ -52,7 +52,7 @@ def _seed() -> None:
 
 @contextmanager
 def _stdout_kept_clean() -> Iterator[None]:
-    """Spark reads the daemon's port from its output, which nothing else may write to."""
+    """Keep other output away from stdout, from which Spark reads the daemon's port."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -68,7 +68,7 @@ def main() -> None:
     with _stdout_kept_clean():
         try:
             preload()
-        except Exception:  # a worker will say what is wrong, to the query that needs it
+        except Exception:  # a worker will report the error, to the query that needs the module
             sys.stderr.write(f"sundog could not be loaded ahead of Python workers:\n{traceback.format_exc()}")
     from pyspark.daemon import manager
 

@@ -1,7 +1,7 @@
 """Arrow arrays as numpy arrays and back, without copies where Arrow's layout allows it.
 
-The values behind NULL slots are arbitrary: a caller of `values_of` must check `validity_of` before it uses a value. An
-array without NULLs has the validity None, so the common case costs nothing.
+Values under NULLs are undefined: a caller of `values_of` must check `validity_of` before it uses a value. An array
+without NULLs has the validity None, so the common case costs nothing.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def without_rows(valid: Bools | None, rows: Bools) -> Bools:
 
 
 def both_valid(left: Bools | None, right: Bools | None) -> Bools | None:
-    """Where both sides have a value."""
+    """The rows in which both sides have a value."""
     if left is None or right is None:
         return right if left is None else left
     both: Bools = left & right
@@ -122,7 +122,7 @@ def both_valid(left: Bools | None, right: Bools | None) -> Bools | None:
 
 
 class _Memory:
-    """Arrow memory as numpy sees it; the array that is made of it keeps its owner alive."""
+    """Arrow memory in numpy's array interface; an array made from it keeps its owner alive."""
 
     def __init__(self, owner: pa.Buffer, numpy_type: np.dtype[Any], length: int, first: int) -> None:
         self.owner = owner

@@ -1,6 +1,6 @@
-"""Named expressions, aggregate and window calls, join keys: the parts of a plan that operators need to see.
+"""Named expressions, aggregate and window calls, join keys: the parts of a plan that operators read.
 
-They live below both the plan (which arranges them) and the operators (which run them).
+They are below both the plan (which arranges them) and the operators (which run them).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Frame:
 class WindowCall:
     """One window function. `args` of lag/lead: (input, offset literal, default); of ntile/nth_value: as in Spark.
 
-    `in_order`: doubles are added from the first row of a frame to its last, as Spark does it.
+    `in_order`: doubles are added from the first row of a frame to its last, like in Spark.
     """
 
     name: str
@@ -91,7 +91,7 @@ class WindowCall:
 
 
 class JoinKind(Enum):
-    """Which rows a join puts out. A RIGHT join of Catalyst's is a LEFT join with its sides exchanged."""
+    """Which rows a join puts out. Catalyst's RIGHT join is a LEFT join with its sides exchanged."""
 
     INNER = "inner"
     LEFT = "left outer"
@@ -108,7 +108,7 @@ class JoinKind(Enum):
 
     @property
     def drops_left(self) -> bool:
-        """Whether a row of the left side without a partner is left out."""
+        """Whether rows of the left side without a partner are dropped."""
         return self in (JoinKind.INNER, JoinKind.SEMI)
 
 

@@ -1,8 +1,8 @@
 """Errors that rows cause, as plain data: Spark's error condition, its parameters and its kind, without pyspark.
 
-`SELECT a / b` under ANSI fails with DIVIDE_BY_ZERO on plain Spark, and so it must here. Expressions are evaluated on
-executors and driver threads; the error they raise is plain data that travels back as such, and the border
-(`front/spark_errors.py`) turns it into the exception that pyspark would have raised.
+`SELECT a / b` under ANSI fails with DIVIDE_BY_ZERO on plain Spark, and must do so with sundog. Expressions run on
+executors and driver threads; their errors travel back as plain data, and `front/spark_errors.py` turns them into the
+exceptions that pyspark would have raised.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUFFIX = {8: "Y", 16: "S", 32: "", 64: "L"}
 
 
 class ErrorKind(Enum):
-    """Which of pyspark's exception classes it becomes."""
+    """The pyspark exception class that an error becomes."""
 
     ARITHMETIC = "arithmetic"
     NUMBER_FORMAT = "number_format"
@@ -32,7 +32,7 @@ class ErrorKind(Enum):
 
 
 class SparkQueryError(Exception):
-    """The query is at fault. `condition` is Spark's error condition, e.g. ARITHMETIC_OVERFLOW."""
+    """An error in the query's data. `condition` is Spark's error condition, e.g. ARITHMETIC_OVERFLOW."""
 
     def __init__(self, condition: str, parameters: Mapping[str, str], kind: ErrorKind) -> None:
         super().__init__(condition, dict(parameters), kind)
@@ -45,7 +45,7 @@ class SparkQueryError(Exception):
 
     @classmethod
     def overflow(cls, try_function: str = "", bits: int = 64) -> SparkQueryError:
-        """An integer of so many bits leaves its type. The message has Java's words, which not every Spark keeps."""
+        """An integer of `bits` bits leaves its type. The message is Java's; some Spark versions have another."""
         return cls._overflow({32: "integer overflow", 64: "long overflow"}.get(bits, "overflow"), try_function)
 
     @classmethod
@@ -59,7 +59,7 @@ class SparkQueryError(Exception):
 
     @classmethod
     def decimal_sum_overflow(cls, try_function: str) -> SparkQueryError:
-        """By group, a sum of decimals has more digits than its type, on its own or inside an average."""
+        """By group, a sum of decimals has more digits than its type, by itself or inside an average."""
         return cls._overflow("Overflow in sum of decimals", try_function)
 
     @classmethod
@@ -116,7 +116,7 @@ class SparkQueryError(Exception):
 
     @classmethod
     def java_overflow(cls) -> SparkQueryError:
-        """Java's own exception, which Spark lets through without a condition: an instant outside of 64 bits."""
+        """Java's own exception, which Spark raises without a condition: an instant outside of 64 bits."""
         return cls("", {"message": "long overflow"}, ErrorKind.ARITHMETIC)
 
 
@@ -137,7 +137,7 @@ def sql_value(value: Any, dtype: pa.DataType) -> str:
 
 
 def _java_double(value: Any) -> str:
-    """Java's text of a number, near enough for a message: the condition is what programs look at."""
+    """A number nearly as Java prints it; programs look at the condition, not at this text."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

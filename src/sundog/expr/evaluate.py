@@ -1,12 +1,12 @@
-"""Expression x record batch -> Arrow array, with exactly Spark's nulls, order, overflow and errors.
+"""Evaluation of an expression over a record batch, with exactly Spark's nulls, order, overflow and errors.
 
-Spark evaluates row by row and lazily: the right side of `a AND b` only where `a` does not decide, a CASE branch only
-for the rows that take it, the right operand of `a + b` only where `a` is not NULL. For values that makes no difference,
-for errors it does: `CASE WHEN b <> 0 THEN a / b END` never divides by zero. So whatever can raise (`raising.py`) is
-evaluated for the rows that Spark would evaluate it for, and everything else for the whole batch at once, which is
-faster than choosing rows.
+Spark evaluates row by row and lazily. It evaluates the right side of `a AND b` only where `a` does not decide, and the
+right operand of `a + b` only where `a` is not NULL. It evaluates a CASE branch only for the rows that take it. For
+values that makes no difference, for errors it does: `CASE WHEN b <> 0 THEN a / b END` never divides by zero. So
+expressions that can raise (`raising.py`) are evaluated for the same rows as in Spark, and all others for the whole
+batch at once, which is faster than selecting rows.
 
-A column comes out as it is, without a copy. Constants stay single values until the very end.
+A column is returned without a copy. Constants stay single values until the end.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ from sundog.expr.regex import functions as regex
 T = TypeVar("T")
 Evaluation: TypeAlias = "Generator[tuple[Expr, pa.RecordBatch], pa.Array, T]"
 ArrayEvaluation: TypeAlias = "Evaluation[pa.Array]"
-"""A handler of an expression as a generator: it yields an operand and a batch, is sent the operand's value, and returns
+"""An expression's evaluation as a generator: it yields an operand and a batch, is sent the operand's value, and returns
 its own."""
 
 
@@ -86,15 +86,15 @@ def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
 
 
 def evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> pa.Array:
-    """As `evaluate` for `rows`; for the others nothing is raised, and the value is arbitrary."""
+    """Like `evaluate`, for `rows` only: for the others nothing is raised, and the value is undefined."""
     return _run(_evaluate_where(expr, batch, rows))
 
 
 def _run(evaluation: ArrayEvaluation) -> pa.Array:
-    """The value that a handler returns.
+    """The result of an evaluation.
 
-    Expressions may be deeper than Python's stack, so a handler does not evaluate its operands: it yields them, and the
-    loop here keeps the handlers that wait.
+    Expressions may be deeper than Python's stack, so an evaluation does not call those of its operands: it yields them,
+    and the loop here keeps the evaluations that wait.
     """
     waiting = [evaluation]
     value: pa.Array = None
@@ -138,7 +138,7 @@ def _evaluate_where(expr: Expr, batch: pa.RecordBatch, rows: Bools) -> ArrayEval
     chosen = pa.array(rows)
     fields = pa.schema([batch.schema.field(name) for name in names])
     columns = [batch.column(name).filter(chosen) for name in names]
-    if not names:  # a batch without columns would not know its number of rows
+    if not names:  # a batch without columns would lose its number of rows
         fields, columns = pa.schema([("row", pa.bool_())]), [chosen.filter(chosen)]
     subset = yield expr, pa.RecordBatch.from_arrays(columns, schema=fields)
     places = np.cumsum(rows) - 1
@@ -176,7 +176,7 @@ def _pair(
 
 
 def _single(datum: pa.Array | pa.Scalar) -> pa.Array:
-    """A constant as an array of one element, which numpy spreads over the rows."""
+    """A constant as an array of one element, which numpy broadcasts over the rows."""
     return datum if isinstance(datum, pa.Array) else pa.repeat(datum, 1)
 
 
@@ -239,7 +239,7 @@ def _regex_extract(expr: RegexExtract, batch: pa.RecordBatch) -> ArrayEvaluation
 
 
 def _arith(expr: Arith, batch: pa.RecordBatch) -> ArrayEvaluation:
-    if expr.op in (ArithOp.DIV, ArithOp.INT_DIV, ArithOp.MOD):  # Spark looks at the divisor first
+    if expr.op in (ArithOp.DIV, ArithOp.INT_DIV, ArithOp.MOD):  # Spark evaluates the divisor first
         right, left = map(_single, (yield from _pair(expr.right, expr.left, batch)))
     else:
         left, right = map(_single, (yield from _pair(expr.left, expr.right, batch)))

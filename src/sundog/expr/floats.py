@@ -1,4 +1,4 @@
-"""Floats with one NaN and one zero, as Spark compares, groups and normalises them; and rounded as Spark rounds them."""
+"""Floats with one NaN and one zero, as Spark compares, groups and normalises them; and rounding like Spark's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sundog.expr.buffers import Bools
 
 
 def canonical_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy in which -0.0 is 0.0 and every NaN has the same bits. `kernels/windows/word_sort.py` does the same to sort
-    keys, inside its own loop."""
-    with np.errstate(invalid="ignore"):  # a signalling NaN is no reason to warn
+    """A copy in which -0.0 is 0.0 and every NaN has the same bits. `kernels/windows/word_sort.py` does the same for
+    sort keys, inside its own loop."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN needs no warning
         values = values + values.dtype.type(0)
     missing = np.isnan(values)
     if missing.any():
@@ -26,13 +26,13 @@ MAX_EXACT_PLACES = 22  # 10^22 is the greatest power of ten that is a double
 
 
 def rounded_units(values: npt.NDArray[np.float64], places: int) -> tuple[npt.NDArray[np.int64], Bools]:
-    """Doubles in units of 10^-places, HALF_UP on the digits that Java prints them with; and the rows that are decided.
+    """Doubles in units of 10^-places, HALF_UP on the digits that Java prints; and the rows for which that is certain.
 
-    Spark rounds a double as `new BigDecimal(Double.toString(x))`. Which digits Java prints has changed in Java 19, but
-    not where the doubles lie close: if their distance at x is less than a tenth of the unit, the half unit next to x is
-    printed for exactly the one double that is nearest to it, by both algorithms (2^-113 and other tiny powers of two
-    would be exceptions to the older one). So x is rounded up if and only if it is not below that double, which one
-    division gives. Not decided are NaN, infinities and rows where doubles lie wider.
+    Spark rounds a double as `new BigDecimal(Double.toString(x))`. The digits that Java prints changed in Java 19, but
+    not where doubles are dense. If the distance of doubles at x is less than a tenth of the unit, both algorithms print
+    the half unit next to x for exactly one double, the nearest to it. (2^-113 and other tiny powers of two would be
+    exceptions to the older algorithm.) So x is rounded up if and only if it is not below that double, which one
+    division gives. Uncertain are NaN, infinities and rows where doubles are less dense.
     """
     if places > MAX_EXACT_PLACES:
         raise InternalError(f"10^{places} is not a double")

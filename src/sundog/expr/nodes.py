@@ -1,14 +1,14 @@
-"""What is computed, as data: expressions with Spark's meaning and Arrow's types.
+"""Nodes of expression trees, with Spark's semantics and Arrow's types.
 
-The front end builds these from Catalyst; `evaluate.py` runs them over record batches; pruning reads them against
-statistics. They are frozen, picklable and compare by value. Types are Arrow's, chosen once in `sundog.types`:
-Spark's TIMESTAMP is `timestamp[us, UTC]`, TIMESTAMP_NTZ is `timestamp[us]`, a day-time interval `duration[us]`.
+The front end builds them from Catalyst's expressions; `evaluate.py` evaluates them over record batches; pruning tests
+them against statistics. They are frozen, picklable and compare by value. `sundog.types` maps Spark's types to Arrow's:
+TIMESTAMP is `timestamp[us, UTC]`, TIMESTAMP_NTZ is `timestamp[us]`, a day-time interval `duration[us]`.
 
-Catalyst has already resolved names, coerced types and simplified, so nothing here guesses: both sides of a comparison
-have one type, the result type of decimal arithmetic is written on the node, and `mode` says what an error does:
+Catalyst has already resolved names, coerced types and simplified. So both sides of a comparison have the same type, and
+the result type of decimal arithmetic is on the node. `mode` says what an error gives:
 
     ANSI     raise Spark's error (ARITHMETIC_OVERFLOW, DIVIDE_BY_ZERO, CAST_INVALID_INPUT, ...)
-    LEGACY   wrap around or give NULL, as Spark does with spark.sql.ansi.enabled=false
+    LEGACY   wrap around or give NULL, like Spark with spark.sql.ansi.enabled=false
     TRY      give NULL (try_add, try_cast, ...)
 """
 
@@ -25,7 +25,7 @@ from sundog.tree import TreeNode, transform_up, walk
 
 
 class EvalMode(Enum):
-    """What an error does: see the head of this module."""
+    """What an error gives; the docstring of this module lists the modes."""
 
     ANSI = "ANSI"
     LEGACY = "LEGACY"
@@ -33,7 +33,7 @@ class EvalMode(Enum):
 
 
 class Expr(TreeNode):
-    """Any expression. Every node has a `dtype`."""
+    """Base class of all expressions. `dtype` is the type of the result."""
 
     __slots__ = ()
     dtype: pa.DataType
@@ -64,8 +64,8 @@ class Literal(Expr):
 class SubqueryValue(Expr):
     """A column of the only row of an uncorrelated subquery; NULL if it has no row.
 
-    Stands for a constant that is not known yet: the planner runs the subquery first and puts a `Literal` here, so
-    nothing ever evaluates it. `subquery` is its number in the query.
+    It is never evaluated: the planner runs the subquery first and puts a `Literal` in its place. `subquery` is its
+    number in the query, `column` the index of the column.
     """
 
     subquery: int
@@ -86,7 +86,8 @@ class CompareOp(Enum):
 
 @dataclass(frozen=True)
 class Compare(Expr):
-    """Spark's order: NaN equals NaN and is above everything, -0.0 equals 0.0, strings by UTF-8 bytes."""
+    """A comparison in Spark's order: NaN equals NaN and is greatest, -0.0 equals 0.0, strings compare by UTF-8
+    bytes."""
 
     op: CompareOp
     left: Expr
@@ -122,7 +123,7 @@ class IsNull(Expr):
 
 @dataclass(frozen=True)
 class IsNaN(Expr):
-    """False, not NULL, for a NULL input."""
+    """Whether a float is NaN; false, not NULL, for a NULL input."""
 
     child: Expr
     dtype: pa.DataType = BOOL
@@ -130,7 +131,8 @@ class IsNaN(Expr):
 
 @dataclass(frozen=True)
 class In(Expr):
-    """`child IN (values)`; values are Python values of the child's type and may hold None (three-valued result)."""
+    """`child IN (values)`. Values are Python values of the child's type; None among them is NULL, with SQL's
+    three-valued result."""
 
     child: Expr
     values: tuple[Any, ...]
@@ -155,7 +157,8 @@ class StringTest(Enum):
 
 @dataclass(frozen=True)
 class StringMatch(Expr):
-    """What Catalyst makes of the simple LIKE patterns. The needle is always a constant here."""
+    """A test for a prefix, suffix or substring; Catalyst turns simple LIKE patterns into it. The needle is a
+    constant."""
 
     test: StringTest
     child: Expr
@@ -231,10 +234,10 @@ class Abs(Expr):
 
 @dataclass(frozen=True)
 class Round(Expr):
-    """`round(child, places)`, HALF_UP; negative places round before the point. `dtype` is Spark's: a decimal changes
-    its type.
+    """`round(child, places)`, HALF_UP; negative places round digits before the decimal point.
 
-    A decimal that its type cannot hold is NULL in every mode. A double is rounded on the digits that Java prints.
+    `dtype` is Spark's result type, which for decimals differs from the child's. A decimal that overflows it is NULL in
+    every mode. A double is rounded on the digits that Java prints.
     """
 
     child: Expr
@@ -245,7 +248,7 @@ class Round(Expr):
 
 @dataclass(frozen=True)
 class Cast(Expr):
-    """Only the casts that `front` has found to be exact as Spark does them. `zone` for dates and timestamps."""
+    """A cast. `front` builds only casts whose results are exactly Spark's. `zone` is for dates and timestamps."""
 
     child: Expr
     dtype: pa.DataType
@@ -255,7 +258,8 @@ class Cast(Expr):
 
 @dataclass(frozen=True)
 class Case(Expr):
-    """CASE WHEN and IF. A branch value is evaluated (and may raise) only for the rows that take the branch."""
+    """CASE WHEN and IF, as (condition, value) pairs. A value is evaluated (and may raise) only for the rows that take
+    its branch."""
 
     branches: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr | None
@@ -272,7 +276,8 @@ class Coalesce(Expr):
 
 @dataclass(frozen=True)
 class NormalizeFloat(Expr):
-    """One NaN and one zero, so that equal values are equal bits: what Catalyst puts around keys of GROUP BY."""
+    """A float with one NaN and one zero, so that equal values have equal bits. Catalyst puts it around keys of GROUP
+    BY."""
 
     child: Expr
     dtype: pa.DataType
@@ -280,7 +285,7 @@ class NormalizeFloat(Expr):
 
 @dataclass(frozen=True)
 class DecimalToUnscaled(Expr):
-    """The digits of a short decimal as bigint: 1.23 is 123. Catalyst sums short decimals this way."""
+    """The unscaled value of a short decimal as bigint: 1.23 is 123. Catalyst sums short decimals this way."""
 
     child: Expr
     dtype: pa.DataType = LONG
@@ -288,7 +293,7 @@ class DecimalToUnscaled(Expr):
 
 @dataclass(frozen=True)
 class DecimalFromUnscaled(Expr):
-    """The inverse: a bigint's digits as a decimal of `dtype`."""
+    """The inverse of `DecimalToUnscaled`: a bigint as the unscaled value of a decimal of `dtype`."""
 
     child: Expr
     dtype: pa.DataType
@@ -307,10 +312,10 @@ class AddInterval(Expr):
 
 @dataclass(frozen=True)
 class DatePart(Expr):
-    """year, quarter, month, day, dayofweek, weekday, dayofyear, weekofyear, yearofweek of a date;
-    hour, minute, second, second_fraction of a timestamp.
+    """A field of a date (year, quarter, month, day, dayofweek, weekday, dayofyear, weekofyear, yearofweek) or of a
+    timestamp (hour, minute, second, second_fraction).
 
-    Catalyst casts a timestamp to a date first where needed, so `zone` matters to the time-of-day parts only.
+    Catalyst casts a timestamp to a date first where needed, so only the time-of-day fields depend on `zone`.
     """
 
     part: str
@@ -341,7 +346,8 @@ class StringFunction(Enum):
 
 @dataclass(frozen=True)
 class StringCall(Expr):
-    """length (code points), upper, lower, concat (NULL if any is), substring (1-based, negative from the end)."""
+    """A string function: length (in code points), upper, lower, concat (NULL if any argument is), substring (1-based,
+    negative from the end)."""
 
     function: StringFunction
     args: tuple[Expr, ...]
@@ -359,7 +365,7 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
 
 
 def operands_of(kind: type[And] | type[Or], expr: Expr) -> list[Expr]:
-    """What a chain of ANDs, or of ORs, connects, from left to right."""
+    """The operands of nested ANDs, or of nested ORs, from left to right."""
     found: list[Expr] = []
     waiting = [expr]
     while waiting:
@@ -372,7 +378,7 @@ def operands_of(kind: type[And] | type[Or], expr: Expr) -> list[Expr]:
 
 
 def conjunction(parts: list[Expr]) -> Expr | None:
-    """The inverse of `conjuncts`."""
+    """The AND of all parts, left-deep; None for an empty list. The inverse of `conjuncts`."""
     result: Expr | None = None
     for part in parts:
         result = part if result is None else And(result, part)
@@ -380,10 +386,10 @@ def conjunction(parts: list[Expr]) -> Expr | None:
 
 
 def without_normalize(expr: Expr) -> Expr:
-    """The expression below a `NormalizeFloat`, for readers that compare floats as Spark does in any case."""
+    """The expression without an outer `NormalizeFloat`, for callers that compare floats as Spark does in any case."""
     return expr.child if isinstance(expr, NormalizeFloat) else expr
 
 
 def substitute(expr: Expr, meaning: dict[str, Expr]) -> Expr:
-    """The expression with each column replaced by what it stands for."""
+    """The expression with columns replaced by expressions, given by column name. Other columns stay."""
     return transform_up(expr, lambda node: meaning.get(node.name, node) if isinstance(node, Column) else node)

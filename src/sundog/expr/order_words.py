@@ -1,17 +1,17 @@
-"""Values as unsigned 64-bit words whose numeric order is Spark's order, so that sorting never looks at types.
+"""Values as unsigned 64-bit words whose numeric order is Spark's order, so that sorting does not depend on types.
 
-ORDER BY compares NaN above everything, -0.0 equal to 0.0, strings by unsigned bytes, NULLs at the end the key names.
-A comparator that knows all that costs tens of nanoseconds per comparison; a word costs one instruction, and numpy
-sorts words with vector instructions. Every key becomes one or more *digits*, most significant first:
+ORDER BY compares NaN above everything, -0.0 equal to 0.0, strings by unsigned bytes, NULLs first or last. A comparator
+with all these rules costs tens of nanoseconds per comparison; a word costs one instruction, and numpy sorts words with
+vector instructions. Every key becomes one or more *digits*, most significant first:
 
-    numbers, dates, times    one word (NULL packed into it where a code is free, else a digit of its own before it)
+    numbers, dates, times    one word (with NULL in it if a code is free, else a digit of its own before it)
     decimal(38)              high word, low word
-    strings                  8 bytes per digit after the prefix that all share; long ones end in a digit of exact ranks
+    strings                  8 bytes per digit after the common prefix; long ones end in a digit of exact ranks
 
-A digit is computed on demand and only for the rows that all digits before it left tied: most strings differ in
-their first 8 bytes, and then the rest of them is never touched.
+A digit is computed only when it is needed, and only for rows that tie in all digits before it. Most strings differ in
+their first 8 bytes; their other bytes are never read.
 
-Words compare only with words of the same array: NULL codes and ranks are chosen from the data.
+Words are comparable only within one array: NULL codes and ranks depend on the data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CHUNKS = 8  # of 8 bytes: strings that are longer are ranked exactly from there
 
 
 def digits(array: pa.Array, descending: bool, nulls_first: bool) -> Iterator[Digit]:
-    """The digits of a key, most significant first; rows that tie in all of them are equal to Spark."""
+    """The digits of a key, most significant first; rows that tie in all of them are equal in Spark."""
     if pa.types.is_null(array.type):
         return
     valid = validity_of(array)
@@ -63,7 +63,7 @@ def _null_ranks(valid: Bools, nulls_first: bool) -> Words:
 
 
 def _with_nulls(words: Words, valid: Bools, nulls_first: bool) -> list[Words]:
-    """NULL gets the word before or after all values where no value uses it, else a word of its own in front."""
+    """NULL is the word before or after all values if no value uses it, else a word of its own in front."""
     used = words[valid]
     code = np.uint64(0) if nulls_first else _TOP
     if not len(used) or not bool((used == code).any()):
@@ -127,7 +127,7 @@ def _text_digits(array: pa.Array, valid: Bools | None, descending: bool) -> Iter
 
 
 def _shared_prefix(array: pa.Array) -> int:
-    """How many bytes all values start with in common: those that the least and the greatest share."""
+    """The length of the common prefix: that of the least and the greatest value."""
     extremes = pc.min_max(array)
     if not extremes["min"].is_valid:
         return 0
@@ -143,7 +143,7 @@ def _chunk_digit(starts: Indices, lengths: Indices, data: npt.NDArray[np.uint8],
         first, left = (starts, lengths) if rows is None else (starts[rows], lengths[rows])
         left = np.clip(left - skip, 0, 8)
         first = np.where(left > 0, first + skip, 0)
-        # A number is read wherever 8 bytes are there; at the very end of the data it is read from a padded copy.
+        # Numbers are read where 8 bytes follow; at the end of the data, from a padded copy.
         tail_start = max(len(data) - 7, 0)
         tail = np.concatenate([data[tail_start:], np.zeros(8, np.uint8)])
         in_tail = first >= tail_start
@@ -173,7 +173,7 @@ def _rank_digit(array: pa.Array, descending: bool) -> Digit:
 
 
 def _text_ranks(array: pa.Array, descending: bool) -> Words:
-    """Dense ranks through the distinct values: hashing first, so that equal strings are compared once."""
+    """Dense ranks of the distinct values: found by hashing first, so that equal strings are compared once."""
     encoded = array.dictionary_encode()
     distinct = encoded.dictionary
     order = pc.sort_indices(distinct, sort_keys=[("", "descending" if descending else "ascending")])

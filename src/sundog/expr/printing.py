@@ -1,7 +1,7 @@
 """An expression as one stable line of text, for explain: `(price#3 > 10)`.
 
-Close to the SQL it came from, so that a reader of a plan recognises the query; the same expression always gives the
-same line, so that golden texts hold.
+Close to the SQL it came from, so that a reader of a plan recognises the query. The same expression always gives the
+same line, as golden texts require.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether evaluating an expression may raise for some row.
 
-Spark raises DIVIDE_BY_ZERO for any row of the table, not only for the rows of a top-k, so what can raise may not be
-skipped: such an expression stops pruning, and inside `a AND b` its rows must be chosen with care. The answer is "no"
-only where the types and constants prove it, e.g. `year(d) * 100 + month(d)` can never leave an int.
+Spark raises DIVIDE_BY_ZERO for any row of the table, not only for the rows of a top-k. So rows for which an expression
+may raise must not be skipped: it prevents pruning, and inside `a AND b` its rows must be selected. The answer is "no"
+only if types and constants prove it, e.g. `year(d) * 100 + month(d)` can never leave an int.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from sundog.expr.nodes import (
 from sundog.tree import children_first
 
 Range = tuple[int, int]
-_CAN_RAISE, _RANGE = "_can_raise", "_range"  # attributes that keep the answer on the node: no tree is walked twice
+_CAN_RAISE, _RANGE = "_can_raise", "_range"  # attributes that cache the answer on the node
 
 
 def can_raise(expr: Expr) -> bool:
-    """False only if no row whatsoever can make it raise."""
+    """False only if no row at all can make it raise."""
     for node in children_first(expr, lambda node: _CAN_RAISE in node.__dict__):
         below = any(child.__dict__[_CAN_RAISE] for child in node.children)
         node.__dict__[_CAN_RAISE] = below or node_can_raise(node)
@@ -45,7 +45,7 @@ def can_raise(expr: Expr) -> bool:
 
 
 def node_can_raise(node: Expr) -> bool:
-    """Whether the node itself can raise, whatever its operands do."""
+    """Whether the node itself can raise, even if its operands do not."""
     match node:
         case AddInterval():
             return True
@@ -58,7 +58,7 @@ def node_can_raise(node: Expr) -> bool:
         case Cast():
             return _cast_can_raise(node)
         case DateTrunc():
-            # The start of a unit may lie outside of the timestamps; of the dates, Spark checks that of a quarter only.
+            # The start of a unit may be before the first timestamp; of dates, Spark checks the start of a quarter only.
             return node.unit == "quarter" or not pa.types.is_date32(node.dtype)
         case DecimalFromUnscaled(mode=EvalMode.ANSI):
             return True
@@ -108,7 +108,7 @@ def _cast_can_raise(node: Cast) -> bool:
     if node.child.dtype == node.dtype:
         return False
     if (source, target) in {("date", "timestamp"), ("date", "timestamp_ntz")}:
-        return True  # a date may lie outside of the timestamps, and Spark raises in every mode
+        return True  # a date may be outside of the timestamps, and Spark raises in every mode
     if {source, target} == {"timestamp", "timestamp_ntz"}:
         return node.zone is not None and node.zone.name != "UTC"
     if node.mode is not EvalMode.ANSI:
@@ -158,7 +158,7 @@ _PART_RANGES: dict[str, Range] = {
 
 
 def _range(expr: Expr) -> Range:
-    """Values that an integer expression can have, as far as types and constants tell."""
+    """The possible values of an integer expression, as far as types and constants show."""
     for node in children_first(expr, lambda node: _RANGE in node.__dict__):
         node.__dict__[_RANGE] = _range_of_known(node) if pa.types.is_integer(node.dtype) else None
     known: Range = expr.__dict__[_RANGE]
@@ -166,7 +166,7 @@ def _range(expr: Expr) -> Range:
 
 
 def _range_of_known(expr: Expr) -> Range:
-    """`_range` of a node whose integer operands have theirs already."""
+    """`_range` of a node whose integer operands have cached theirs."""
     whole = _type_range(expr.dtype)
     match expr:
         case Literal(value=int(value)):

@@ -1,4 +1,4 @@
-"""Ranks of many row groups as arrays, "unknown" included: what pruning compares without an object per row group.
+"""Ranks of many row groups as arrays, "unknown" included: pruning compares these, without an object per row group.
 
 | type | kept as |
 |---|---|
@@ -6,7 +6,7 @@
 | string, binary | Arrow's binary: at most `MAX_TEXT_BYTES`, 8 of an offset and a bit |
 | decimal of more than 18 digits | a Python integer |
 
-A comparison answers for each slot in which both sides are known, and is False elsewhere.
+A comparison is True or False for slots in which both sides are known, and False for all others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OBJECT_BYTES = 44  # of a Python integer of two words and more
 
 @dataclass(frozen=True, eq=False)
 class RankColumn:
-    """One rank per slot, or None. `values` is arbitrary where `known` is False. Never changed."""
+    """One rank per slot, or None. `values` is undefined where `known` is False. Immutable."""
 
     values: npt.NDArray[Any] | pa.Array
     known: Bools
@@ -122,12 +122,12 @@ class RankColumn:
 
     @property
     def words(self) -> Longs | None:
-        """The ranks of a type of one word, arbitrary where they are not known; None for other types."""
+        """The ranks of a type of one word, undefined where unknown; None for other types."""
         is_words = isinstance(self.values, np.ndarray) and self.values.dtype == np.int64
         return self.values if is_words else None
 
     def extreme(self, of: Callable[[Longs], np.int64]) -> int | None:
-        """The least or greatest of ranks of one word; None where none is known."""
+        """The least or greatest of ranks of one word; None if none is known."""
         assert self.words is not None, "other ranks have no words"
         return int(of(self.words[self.known])) if self.known.any() else None
 
@@ -159,7 +159,7 @@ class RankColumn:
         return self._compare(other, operator.eq, pc.equal)
 
     def below(self, rank: Rank) -> Bools:
-        """Known, and less than a constant."""
+        """Whether each rank is known and less than a constant."""
         return self._compare_constant(rank, operator.lt, pc.less)
 
     def at_least(self, rank: Rank) -> Bools:
@@ -201,7 +201,7 @@ class RankColumn:
         return np.array([unknown if rank is None else bisect(ordered, rank) for rank in self], np.int64)
 
     def to_array(self, dtype: pa.DataType) -> pa.Array:
-        """The values of a type that have these ranks, up to the sign of zero; NULL where there is none."""
+        """The values of a type with these ranks, except for the sign of zero; NULL if unknown."""
         words = self.words
         if words is None:
             return array_of_ranks(self.tolist(), dtype)
@@ -231,7 +231,7 @@ class RankColumn:
 
 
 def text_bounds(lows: Sequence[bytes | None], highs: Sequence[bytes | None]) -> tuple[RankColumn, RankColumn]:
-    """Bounds of strings, cut to `MAX_TEXT_BYTES`: a lower one is lower still, an upper one is raised, or unknown."""
+    """Bounds of strings, cut to `MAX_TEXT_BYTES`: cutting lowers a lower one; an upper one is raised, or unknown."""
     most = MAX_TEXT_BYTES
     cut_highs = [high if high is None or len(high) <= most else successor(high[:most]) for high in highs]
     cut_lows = [None if low is None else low[:most] for low in lows]

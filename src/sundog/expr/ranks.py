@@ -1,7 +1,7 @@
-"""One value as an integer or a byte string whose order is Spark's order: what bounds are made of.
+"""Ranks: values as integers or byte strings whose order is Spark's order, for bounds.
 
-Statistics, literals and thresholds come in many types. As *ranks* they compare with plain `<`, so pruning has one
-implementation for all types and no special cases for NaN or zeros:
+Statistics, literals and thresholds have many types. As *ranks* they compare with plain `<`, so pruning has one
+implementation for all types, without special cases for NaN or zeros:
 
 | type | rank |
 |---|---|
@@ -10,7 +10,7 @@ implementation for all types and no special cases for NaN or zeros:
 | float, double | the bits of the double, turned so that they sort; -0.0 as 0.0, every NaN as the greatest |
 | string, binary | the bytes |
 
-Ranks are Python objects: exact at any size, and meant for a few values, not for rows.
+Ranks are Python objects: exact at any size, and meant for few values, not for rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOW_BITS = (1 << 63) - 1
 
 
 def float_rank(value: float) -> int:
-    """-0.0 and 0.0 are one rank, all NaN are NAN_RANK, above infinity."""
+    """The rank of a float: one for -0.0 and 0.0, and NAN_RANK, above infinity, for all NaN."""
     if value != value:
         return NAN_RANK
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]

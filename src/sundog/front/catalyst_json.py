@@ -1,14 +1,15 @@
-"""Catalyst's `TreeNode.toJSON` -> a plain tree. Knows the format, not the meaning.
+"""Parses the JSON of Catalyst's `TreeNode.toJSON` into a plain tree, without interpreting it.
 
 The JSON of a plan is a list of nodes in pre-order; each says how many children follow. A field that holds expressions
 is again such a list (one tree), a list of such lists (several trees) or, in Expand, a list of those. Fields that point
-at children are indexes, which the tree replaces. Unknown classes and fields are kept as they are: the reader of the
-tree decides.
+at children are indexes, which the tree replaces. Unknown classes and fields are kept unchanged, for the reader of the
+tree to judge.
 
-What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by `front/jvm/details.py`.
+What the JSON leaves out (`"evalContext": null`) or only prints (constants) is filled in by
+`front/jvm/expression_details.py`.
 
-Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node keeps a
-link to its parent's link instead of its path, which is made only for the few nodes that are asked for it.
+Trees may be deep: `a + b + c + …` nests once for each term. So nothing here recurses into children, and a node has a
+link to its parent's link; its path is made from these only for the few nodes that need it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sundog.support import Code, Declined
 from sundog.versions.model import PlanNames
 
 Link = tuple[Any, int] | None
-"""Where a node is in its tree: its parent's link and its index among the children; None for the root."""
+"""The position of a node in its tree: its parent's link and its index among the children; None for the root."""
 
 _NO_OTHER_NAMES = PlanNames()
 
@@ -37,7 +38,7 @@ class Node:
     link: Link = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, key: str) -> Any:
-        """A field: a Node where it holds one tree, a tuple of Nodes where it holds several, else the raw value."""
+        """A field: a Node if it holds one tree, a tuple of Nodes if it holds several, else the raw value."""
         if key not in self.fields:
             raise Declined.because(Code.PLAN_VERSION, f"{self.name} has no field {key!r}", self.name)
         return self.fields[key]
@@ -46,7 +47,7 @@ class Node:
         return self.fields.get(key, default)
 
     def flag(self, key: str, default: bool | None = None) -> bool:
-        """A boolean field; `default` where there is none, if given."""
+        """A boolean field; `default`, if given, where the field is missing."""
         value = self[key] if default is None else self.get(key, default)
         if not isinstance(value, bool):
             raise Declined.because(Code.PLAN_VERSION, f"{self.name}.{key} is {str(value)[:40]}", self.name)
@@ -96,8 +97,8 @@ def _trees_in(value: Any) -> Iterator[Node]:
 
 
 def replace_nodes(root: Node, make: Callable[[Node, Node | None], Node | None]) -> Node:
-    """The tree with each node replaced by what `make` gives for it and its parent; None keeps it and visits its
-    children."""
+    """The tree with each node replaced by the result of `make` for it and its parent; None keeps the node and visits
+    its children."""
     made: dict[int, Node] = {}
     waiting: list[tuple[Node, Node | None, bool]] = [(root, None, False)]
     while waiting:
@@ -123,7 +124,7 @@ def link_of(path: Sequence[int]) -> Link:
 
 
 def parse_plan(text: str, names: PlanNames = _NO_OTHER_NAMES) -> Node:
-    """The plan that `toJSON` printed. `names` maps what an older Spark calls otherwise than the newest."""
+    """The plan that `toJSON` printed. `names` maps names of an older Spark to those of the newest."""
     try:
         nodes = json.loads(text)
     except ValueError as problem:
@@ -190,7 +191,7 @@ def _is_trees(value: list[Any]) -> bool:
 
 
 def object_name(value: Any) -> str:
-    """`{"object": "...expressions.Descending$"}` -> `Descending`; a product class likewise; else the text."""
+    """`{"object": "...expressions.Descending$"}` -> `Descending`; the same for a product class; else the text."""
     if isinstance(value, dict):
         value = value.get("object") or value.get("product-class") or ""
     return str(value).rsplit(".", 1)[-1].rstrip("$")

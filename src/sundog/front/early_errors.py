@@ -1,8 +1,9 @@
-"""Expressions that may raise and that Spark evaluates also for rows that do not need them: such a part stays on Spark.
+"""Declines a part if Spark might raise an error that sundog would not: Spark evaluates some expressions for rows that
+do not need their value.
 
-Two things decide for which rows Spark evaluates an expression, beyond the expression itself: subexpressions that occur
-twice (`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which is another
-one without whole-stage code generation. Both matter only to what can raise.
+Beyond the expression itself, two things decide for which rows Spark evaluates it: subexpressions that occur twice
+(`expr/evaluation/sharing.py`), and the order of tests in a WHERE (`expr/evaluation/where.py`), which differs without
+whole-stage code generation. Both matter only for expressions that can raise.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def early_errors(plan: LogicalPlan, whole_stage: bool) -> Reason | None:
 
 
 def _join_errors(join: Join) -> Reason | None:
-    """Keys are evaluated for all rows of their side, the condition for pairs with equal keys, in the order of its
-    parts. A join that only asks for a partner stops at the first one, so which pairs it tests depends on their order.
+    """Keys are evaluated for all rows of their side; the condition for pairs with equal keys, part by part in order.
+    A join that only asks for a partner stops at the first one, so the tested pairs depend on their order.
     """
     sides = [[(key.left, False) for key in join.keys], [(key.right, False) for key in join.keys]]
     if any(map(evaluated_early, sides)):

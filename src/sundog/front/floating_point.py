@@ -1,13 +1,13 @@
-"""`spark.sundog.floatingPoint = spark`: doubles are added in Spark's order, bit for bit, or the query is Spark's.
+"""`spark.sundog.floatingPoint = spark`: doubles are added in Spark's order, bit for bit, or Spark runs the query.
 
-A sum of doubles depends on the order of addition in its last bits. Over a frame with a unique order key Spark has one
-order: from the first row of the frame to the last, begun anew for each row unless the frame only grows. The calls that
-this concerns are marked (`WindowCall.in_order`), and the operators then add up as Spark does. What stays on Spark:
+The last bits of a sum of doubles depend on the order of addition. Over a frame with a unique order key Spark has one
+order: from the first row of the frame to the last, starting again for each row unless the frame only grows. The calls
+concerned are marked (`WindowCall.in_order`), and the operators then add up as Spark does. Left to Spark are:
 
-- frames up to UNBOUNDED FOLLOWING that begin elsewhere than at the first row: Spark adds up the rest for each row;
-- windows without ORDER BY, where the order is that in which rows arrive;
+- frames up to UNBOUNDED FOLLOWING that do not begin at the first row: Spark adds up the rest for each row;
+- windows without ORDER BY, where rows are added in the order in which they arrive;
 - windows under `spark.sql.window.segmentTree.enabled`, which merges partial sums of blocks;
-- GROUP BY: the order of merging is that of Spark's own tasks. `avg` of integers of up to 32 bits is exact in any order.
+- GROUP BY: Spark merges in the order of its tasks. `avg` of integers of up to 32 bits is exact in any order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sundog.support import Code, Declined
 
 
 def added_as_spark_does(plan: LogicalPlan, segment_trees: bool) -> LogicalPlan:
-    """A matched shape with its sums of doubles marked; declines where Spark's order cannot be kept."""
+    """A matched shape with its sums of doubles marked; declines if Spark's order cannot be kept."""
     match plan:
         case Project():
             return replace(plan, child=added_as_spark_does(plan.child, segment_trees))

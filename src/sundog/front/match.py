@@ -1,8 +1,8 @@
-"""Catalyst's plan -> the parts of it that sundog takes, as logical plans; and why not the others.
+"""Matches Catalyst's plan: the parts of it that sundog takes, as logical plans, and the reasons against the others.
 
-The search is top down: the largest subtrees that hold at least one of the three shapes and that sundog can compute
-wholly. A subtree that cannot be taken is not an error; its reasons are kept and its children are tried. So a UDF stays
-Spark's while the top-k below it is taken, and a query that sundog takes whole never goes back to the JVM.
+The search is top down: for the largest subtrees that contain at least one of the three shapes and nothing that sundog
+cannot compute. A subtree that is declined is not an error; its reasons are kept and its children are tried. So a UDF
+stays on Spark while the top-k below it is taken, and a query that sundog takes whole never goes back to the JVM.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey
 from sundog.front.catalyst_json import Node
 from sundog.front.early_errors import early_errors
-from sundog.front.expressions.reading import Scope, all_or_reasons
+from sundog.front.expressions.reading import Scope, all_or_reasons, struct_values
 from sundog.front.expressions.translate import translate, translate_sort_key
 from sundog.front.floating_point import added_as_spark_does
 from sundog.front.partitioning import check_repartition, has_one_partition, shows_partitions
 from sundog.front.relation.columns import internal_name
-from sundog.front.relation.local_rows import rows_without_columns
+from sundog.front.relation.local_rows import local_rows, rows_without_columns
 from sundog.front.repeated_columns import at_places, column_name, each_once
 from sundog.front.shapes.aggregate import match_aggregate
 from sundog.front.shapes.expand import match_expand
 from sundog.front.shapes.join import exists_name, match_join, shows_right
 from sundog.front.shapes.runtime_filters import without_runtime_filters
+from sundog.front.shapes.spark_side import sides_of_join
 from sundog.front.shapes.topk import match_limit
 from sundog.front.shapes.union import match_union
 from sundog.front.shapes.window import match_window
-from sundog.front.worth import has_shape, reads_a_table, reads_more_in_subqueries
-from sundog.plan.logical import Filter, Foreign, Limit, LocalRows, LogicalPlan, Project, Scan, Sort, TopK
+from sundog.front.worth import SHAPE_NODES, has_shape, is_plain_sort, reads_a_table, reads_more_in_subqueries
+from sundog.plan.logical import Filter, Foreign, Join, Limit, LocalRows, LogicalPlan, Project, Scan, Sort, TopK
 from sundog.support import Code, Declined, Reason
 from sundog.tables.table import Table
 
 TableReader = Callable[[Node, Node | None], Table]
-ForeignReader = Callable[[Node], Foreign]
+ForeignReader = Callable[[Node, bool], Foreign]
+"""A Spark subtree as foreign rows; the flag: whether the driver collects them."""
 Judge = Callable[[LogicalPlan], Reason | None]
-"""Why a shape over rows of Spark's is left to Spark; None where it pays to hand the rows over."""
-MAX_OPERATORS = 100  # some five Python calls each; Python allows a thousand inside each other
-SHAPE_NODES = {"GlobalLimit", "Aggregate", "Window"}
+"""Why a shape over foreign rows is left to Spark; None if handing the rows over pays."""
+MAX_OPERATORS = 100  # each takes some five nested Python calls; Python allows a thousand
 LEAVES = {"LogicalRelation", "DataSourceV2ScanRelation"}
 
 
@@ -56,7 +57,7 @@ class Match:
 
 @dataclass
 class Matches:
-    """What is taken of a plan, and the reasons against the rest, each once."""
+    """The parts taken of a plan, and the reasons against the rest, each once."""
 
     found: list[Match] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
@@ -81,8 +82,8 @@ def match_plan(
 ) -> Matches:
     """Every maximal subtree that sundog can take, and the reasons against the shapes that it cannot take.
 
-    `session` is a scope without columns: what the session decides about the meaning of expressions. `collected`: the
-    rows of the whole query are wanted on the driver. `subqueries`: the plans of scalar subqueries read so far.
+    `session`: a scope without columns, with the session's rules for expressions. `collected`: the rows of the whole
+    query are wanted on the driver. `subqueries`: the plans of scalar subqueries read so far.
     """
     matcher = _Matcher(read_table, read_foreign, settings, session, collected, judge, subqueries)
     matches = Matches()
@@ -95,7 +96,7 @@ def match_plan(
 def convert_subquery(
     root: Node, tables: TableReader, foreign: ForeignReader, settings: Settings, session: Scope, judge: Judge = _take
 ) -> LogicalPlan:
-    """The plan of a scalar subquery, with its columns in Catalyst's order; those of its struct where it gives one."""
+    """The plan of a scalar subquery, with its columns in Catalyst's order; the fields of its struct if it gives one."""
     return _Matcher(tables, foreign, settings, session, False, judge).convert_subquery(root)
 
 
@@ -124,7 +125,7 @@ class _Matcher:
         self._shapes_above = 0
 
     def search_all(self, root: Node, matches: Matches) -> None:
-        """Search from the root down, and not below a subtree that is taken."""
+        """Search from the root down, but not below a subtree that is taken."""
         waiting: list[tuple[Node, Reason | None]] = [(root, None)]
         while waiting:
             node, above = waiting.pop()
@@ -149,25 +150,25 @@ class _Matcher:
         return plan
 
     def _search(self, node: Node, matches: Matches, above: Reason | None) -> bool:
-        """Whether the search need not go below `node`. `above`: why a node above shows the partitions of this one."""
+        """Whether the search need not go below `node`. `above`: why a node above shows this one's partitions."""
         try:
             self._check_depth(node)
             plan = self._convert_result(node) if self._is_collected(node) else self._convert(node)
         except Declined as declined:
-            with suppress(Declined):  # the reasons of the whole are the ones to show
+            with suppress(Declined):  # show the reasons of the whole
                 below = self._topk_below_projection(node)
                 if below is not None:
                     matches.found.append(below)
                     return True
-            if node.name in SHAPE_NODES:
+            if node.name in SHAPE_NODES or (self._is_collected(node) and is_plain_sort(node)):
                 matches.decline(declined.reasons)
             return False
         if not reads_a_table(plan):
             matches.decline((Reason(Code.SOURCE, "nothing but local rows is read", node.name),))
             return True
-        if not has_shape(plan) and not (self._is_collected(node) and reads_more_in_subqueries(plan, self._subqueries)):
+        if not self._is_worth_taking(node, plan):
             return True
-        if not plan.schema.names:  # rows without columns cannot be handed to Spark; the plan below has columns
+        if not plan.schema.names:  # rows without columns cannot be given to Spark; the plan below has columns
             return False
         problem = early_errors(plan, self._session.whole_stage)
         if problem is None and above is not None and not has_one_partition(plan):
@@ -182,24 +183,29 @@ class _Matcher:
             matches.found.append(Match(node.path, placed))
         return True
 
+    def _is_worth_taking(self, node: Node, plan: LogicalPlan) -> bool:
+        if has_shape(plan, self._settings.sort_enabled):
+            return True
+        return self._is_collected(node) and reads_more_in_subqueries(plan, self._subqueries)
+
     def _is_collected(self, node: Node) -> bool:
         """Whether the rows of this node are the result, and wanted on the driver."""
         return self._collected and node.link is None
 
     def _check_depth(self, node: Node) -> None:
-        """Plans are read, lowered and run by recursion over their operators, of which no sensible query nests many."""
+        """Decline deep plans: they are read, lowered and run by recursion over their operators."""
         if not self._heights:
-            for each in reversed(list(node.walk())):  # the first node that is asked about is the root
+            for each in reversed(list(node.walk())):  # the first call is for the root
                 self._heights[id(each)] = 1 + max((self._heights[id(child)] for child in each.children), default=0)
         if self._heights[id(node)] > MAX_OPERATORS:
             raise Declined.because(Code.TOO_DEEP, f"{self._heights[id(node)]} operators above each other", node.name)
 
     def _convert_result(self, node: Node) -> LogicalPlan:
-        """The plan of a whole result, with its ORDER BY: rows that come to the driver are sorted there, others by
-        Spark."""
+        """The plan of a whole result, with its ORDER BY: sundog sorts rows that come to the driver, Spark sorts
+        others."""
         match node.name:
             case "Sort" if node["global"] is True:
-                child = self._convert(node.child)
+                child = self._convert_input(node.child)
                 return Sort(child, self._order(node, child))
             case "Project":
                 return self._project(node, self._convert_result(node.child))
@@ -211,7 +217,7 @@ class _Matcher:
             case name if name in LEAVES:
                 return self._scan(node, None)
             case "LocalRelation":
-                return _local_rows(node)
+                return local_rows(node)
             case "OneRowRelation":
                 return LocalRows(rows_without_columns(1, node.path))
             case "Filter":
@@ -235,21 +241,20 @@ class _Matcher:
                 return match_union(node, list(zip(plans, names, strict=True)))
             case "Join":
                 self._check_enabled(self._settings.join_enabled, "spark.sundog.join.enabled", node)
-                left, right = self._convert_all(node.children)
-                return match_join(node, left, right, self._scope(left, right))
+                return self._join(node)
             case "Window":
                 self._check_enabled(self._settings.window_enabled, "spark.sundog.window.enabled", node)
                 return self._shape(node, match_window)
             case "Repartition" | "RepartitionByExpression" | "RebalancePartitions" if self._shapes_above:
                 check_repartition(node)
                 return self._convert(node.child)
-            case "SubqueryAlias" | "WindowGroupLimit":  # the latter drops early what a filter above drops in any case
+            case "SubqueryAlias" | "WindowGroupLimit":  # the latter only drops rows that a filter above drops as well
                 return self._convert(node.child)
             case _:
                 raise Declined.because(Code.UNKNOWN_NODE, f"{node.name} stays on Spark", node.name)
 
     def _convert_input(self, node: Node) -> LogicalPlan:
-        """The rows that a shape reads: it looks at all of them, in whichever partitions they are."""
+        """The input of a shape, which reads all rows, in any partitions."""
         self._shapes_above += 1
         try:
             return self._convert(node)
@@ -261,7 +266,7 @@ class _Matcher:
         return all_or_reasons(self._convert, nodes)
 
     def _in_order_of_addition(self, plan: LogicalPlan) -> LogicalPlan:
-        """A matched shape whose doubles are added in Spark's order, if the session asks for that."""
+        """A matched shape whose doubles are added in Spark's order, if the session wants that."""
         strict = self._settings.floating_point == "spark"
         return added_as_spark_does(plan, self._session.segment_trees) if strict else plan
 
@@ -289,7 +294,7 @@ class _Matcher:
         return plan
 
     def _shape(self, node: Node, matched: Callable[[Node, LogicalPlan, Scope], LogicalPlan]) -> LogicalPlan:
-        """An aggregate or a window over its input, or over rows of Spark's where sundog cannot compute the input."""
+        """An aggregate or a window over its input, or over foreign rows if sundog cannot compute the input."""
         why: tuple[Reason, ...] = ()
         try:
             child = self._convert_input(node.child)
@@ -300,19 +305,42 @@ class _Matcher:
             raise Declined(*why, problem)
         return plan
 
+    def _join(self, node: Node) -> Join:
+        sides, why = sides_of_join(node, self._convert, self._collected_side)
+        plan = match_join(node, sides[0], sides[1], self._scope(*sides))
+        if why and (problem := self._judge(plan)) is not None:
+            raise Declined(*why, problem)
+        return plan
+
+    def _collected_side(self, node: Node) -> Foreign:
+        """The foreign rows of a join side that only Spark can compute; not if a shape below is taken by itself."""
+        for below in node.walk():
+            if below.name in SHAPE_NODES and self._may_be_taken(below):
+                raise Declined.because(Code.COST, f"the {below.name} below is taken without the join", node.name)
+        return self._foreign(node, collected=True)
+
+    def _may_be_taken(self, node: Node) -> bool:
+        try:
+            return reads_a_table(self._convert(node))
+        except Declined:
+            return False
+
     def _foreign_input(self, node: Node, declined: Declined) -> Foreign:
-        """The rows of a subtree that only Spark can compute. Raises `declined` where a shape below may be taken."""
+        """The rows of a subtree that only Spark can compute. Raises `declined` if a shape below may be taken."""
         if any(below.name in SHAPE_NODES for below in node.walk()):
             raise declined
         try:
-            foreign = self._read_foreign(node)
+            return self._foreign(node)
         except Declined as problem:
             raise Declined(*declined.reasons, *problem.reasons) from None
+
+    def _foreign(self, node: Node, collected: bool = False) -> Foreign:
+        foreign = self._read_foreign(node, collected)
         self._foreign_names[node.path] = [column_name(place) for place in foreign.schema.names]
         return foreign
 
     def _topk_below_projection(self, node: Node) -> Match | None:
-        """The top-k below a projection that only Spark can compute: the rows that it is computed for are still ours.
+        """The top-k below a projection that only Spark can compute: sundog still finds the rows for it.
 
         The k + offset best rows take the place of the sort; the limit above them then changes nothing.
         """
@@ -330,7 +358,7 @@ class _Matcher:
         return tuple(translate_sort_key(key, scope) for key in sort["order"])
 
     def _output_names(self, node: Node) -> list[str]:
-        """The internal names of a Catalyst node's output, in its order; a column that it repeats is repeated."""
+        """The internal names of a Catalyst node's output, in its order, repeated if a column is."""
         if node.path in self._foreign_names:
             return self._foreign_names[node.path]
         match node.name:
@@ -370,19 +398,3 @@ def _named(tree: Node, scope: Scope) -> NamedExpr:
     if isinstance(expression, Column) and tree.name == "AttributeReference":
         return NamedExpr(expression.name, expression)
     return NamedExpr(internal_name(tree), expression)
-
-
-def _local_rows(node: Node) -> LocalRows:
-    """The rows that `read_query.py` has written into the node, or why they cannot be read."""
-    rows = node["rows"]
-    if isinstance(rows, Declined):
-        raise rows
-    return LocalRows(rows)
-
-
-def struct_values(root: Node) -> list[Node] | None:
-    """The values that a subquery puts into one struct; None if it gives a plain value."""
-    trees: tuple[Node, ...] = root["projectList"] if root.name == "Project" else ()
-    if len(trees) != 1 or trees[0].name != "Alias" or trees[0].child.name != "CreateNamedStruct":
-        return None
-    return list(trees[0].child.children[1::2])

@@ -1,8 +1,7 @@
 """The shape of a query: its plan without the values of its constants, as one short key.
 
-Two runs of one query text have plans that differ in the ids of their expressions; those of a report that is run every
-day differ in a date as well. Both have one shape. By it a query that ran before is recognised; it decides nothing about
-answers.
+Two runs of one query text have plans that differ in the ids of their expressions; those of a daily report differ in a
+date as well. Both have one shape, by which a query that ran before is recognised. No answer depends on it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from sundog.front.catalyst_json import Node
 
 
 def query_shape(root: Node, tables: Iterable[str]) -> str:
-    """The key of a plan that reads `tables`, whose names the JSON of a plan does not hold."""
+    """The key of a plan that reads `tables`, whose names are not in the plan's JSON."""
     digest = blake2b(digest_size=12)
     for word in (*sorted(tables), *_words(root)):
         digest.update(word.encode("utf-8", "surrogatepass") + b"\0")
@@ -29,7 +28,7 @@ def _words(root: Node) -> Iterator[str]:
         for field, value in node.fields.items():
             if isinstance(value, str | bool | int):
                 yield f"{field}={value}"
-            elif isinstance(value, dict) and "object" in value:  # a case object, such as the direction of an order
+            elif isinstance(value, dict) and "object" in value:  # a case object, such as a sort direction
                 yield f"{field}={value['object']}"
         for tree in node.trees():
             yield from _words(tree)

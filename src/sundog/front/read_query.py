@@ -1,8 +1,8 @@
 """Catalyst's plan of a query, with the plans of its scalar subqueries, as logical plans.
 
-Each subquery is a plan of its own to Spark: with its own tree, its own leaves and files. Here it becomes a logical plan
-that the planner runs before the one that reads its value. A subquery that sundog cannot compute wholly is Spark's as a
-whole: its value is then an input from Spark.
+For Spark, each subquery is a plan of its own, with its own tree, leaves and files. Here it becomes a logical plan that
+the planner runs before the one that reads its value. If sundog cannot compute a whole subquery, Spark does: its value
+is then an input from Spark.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import Any, TypeVar
 
 from sundog.config import Settings
 from sundog.front.catalyst_json import Node
-from sundog.front.expressions.reading import Scope, Subquery
+from sundog.front.expressions.reading import Scope, Subquery, struct_values
 from sundog.front.expressions.time_zones import java_zone
 from sundog.front.jvm.plan import CatalystPlan, output_fields
-from sundog.front.match import Judge, Matches, convert_subquery, match_plan, struct_values
+from sundog.front.match import Judge, Matches, convert_subquery, match_plan
 from sundog.front.partitioning import changed_by_running_alone, depends_on_order, moves_rows
 from sundog.front.relation.local_rows import read_local_rows
 from sundog.front.relation.relation import read_table
-from sundog.front.relation.spark_rows import estimate_rows
+from sundog.front.relation.row_estimates import estimate_rows, rows_of_side, words_of
 from sundog.front.session.session_conf import SessionConf
-from sundog.plan.logical import Foreign, LogicalPlan
+from sundog.front.shapes.spark_side import changed_by_running_twice
+from sundog.plan.logical import Foreign, Join, LogicalPlan
 from sundog.support import Code, Declined, Reason
 from sundog.tables.table import Table
 from sundog.versions import spark_version
@@ -43,7 +44,7 @@ class QueryReader:
     judge: Judge
     foreign: dict[int, tuple[CatalystPlan, tuple[int, ...]]] = field(default_factory=dict)
     subqueries: dict[int, LogicalPlan] = field(default_factory=dict)
-    # Subqueries that were met: the plan as parsed, the JVM's plan, and what it was read as or why not.
+    # Subqueries met so far: the plan as parsed, the JVM's plan, and the logical plan or the reason against it.
     _known: list[tuple[Node, Any, Subquery | Declined]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class QueryReader:
         return match_plan(catalyst.root, *readers, self.settings, scope, collected, self.subqueries, self._judge)
 
     def _tables_of(self, catalyst: CatalystPlan) -> Callable[[Node, Node | None], Table]:
-        """A reader of leaves, each of which is read once: the search may visit one several times."""
+        """A reader of leaves that reads each only once: the search may visit a leaf several times."""
         seen: dict[tuple[int, ...], Table | Declined] = {}
 
         def table_of(leaf: Node, condition: Node | None) -> Table:
@@ -71,27 +72,31 @@ class QueryReader:
 
         return table_of
 
-    def _foreign_in(self, catalyst: CatalystPlan) -> Callable[[Node], Foreign]:
-        return lambda node: self._foreign(catalyst, node)
+    def _foreign_in(self, catalyst: CatalystPlan) -> Callable[[Node, bool], Foreign]:
+        return lambda node, collected: self._foreign(catalyst, node, collected)
 
-    def _foreign(self, catalyst: CatalystPlan, node: Node) -> Foreign:
+    def _foreign(self, catalyst: CatalystPlan, node: Node, collected: bool) -> Foreign:
         problem, fields = changed_by_running_alone(node), output_fields(self.session._jvm, catalyst.jnode(node.path))
-        if not fields:  # Arrow batches without columns do not say how many rows they have
+        problem = problem or (changed_by_running_twice(node) if collected else None)
+        if not fields:  # Arrow batches without columns do not have a number of rows
             problem = Reason(Code.SOURCE, "rows of Spark's without any column", node.name)
         if problem is not None:
             raise Declined(problem)
         handle = len(self.foreign)
         self.foreign[handle] = catalyst, node.path
-        return Foreign(handle, fields, node.name, estimate_rows(catalyst, node), moves_rows(node))
+        label = words_of(catalyst, node) if collected else node.name
+        estimate = rows_of_side(catalyst, node) if collected else estimate_rows(catalyst, node)
+        return Foreign(handle, fields, label, estimate, moves_rows(node), collected)
 
     def _judge(self, shape: LogicalPlan) -> Reason | None:
-        return depends_on_order(shape) or self.judge(shape)
+        """Joins keep the order of the rows that they look up, and find partners in the order of the build side."""
+        return (None if isinstance(shape, Join) else depends_on_order(shape)) or self.judge(shape)
 
     def _scope_of(self, catalyst: CatalystPlan) -> Scope:
         return replace(self._scope, subquery=lambda node: self._subquery(catalyst, node))
 
     def _subquery(self, catalyst: CatalystPlan, node: Node) -> Subquery:
-        """The subquery of a node; one and the same for two nodes that Spark says have the same result."""
+        """The subquery of a node; the same one for nodes that, according to Spark, have the same result."""
         jplan, tree = catalyst.jsubquery(node), node["plan"]
         for known, jknown, found in self._known:
             if known == tree and jknown.sameResult(jplan):
@@ -115,14 +120,14 @@ class QueryReader:
             tree = convert_subquery(plan.root, tables, foreign, self.settings, self._scope_of(plan), self._judge)
             is_struct = struct_values(plan.root) is not None
         except Declined:
-            tree, is_struct = foreign(plan.root), False
+            tree, is_struct = foreign(plan.root, False), False
         number = len(self.subqueries)
         self.subqueries[number] = tree
         return Subquery(number, tuple(tree.schema.types), is_struct)
 
 
 def _session_scope(session: Any, conf: SessionConf) -> Scope:
-    """What the session decides about expressions: the time zone, by the JVM's rules, and the case mapping."""
+    """The session's rules for expressions: the time zone, by the JVM's rules, and the case mapping."""
     name = conf.text("spark.sql.session.timeZone")
     rules = java_zone(session._jvm, name)
     case_mapping = spark_version().unicode if conf.flag("spark.sql.icu.caseMappings.enabled") else None

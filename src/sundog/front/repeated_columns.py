@@ -1,9 +1,9 @@
-"""Columns that Catalyst puts out more than once: `SELECT id, id`.
+"""Columns that Catalyst repeats: `SELECT id, id`.
 
-Catalyst names a column by its id, and an operator may put out the same id at several places. A sundog plan finds its
-columns by name, so each of its nodes has every column once, and the repetition is made at the border: by a projection
-on top of a plan, which gives each place a name of its own (`id#0`, `id#0.2`), and by such names for an input from
-Spark. Nothing outside reads these names, since results are handed over by position.
+Catalyst names a column by its id, and an operator may have the same id at several places of its output. A sundog plan
+finds its columns by name, so each of its nodes has every column once. The repetition is made where rows enter or leave.
+A projection on top of a plan gives each place a name of its own (`id#0`, `id#0.2`); an input from Spark is read under
+such names. Nothing else reads these names, since results are handed over by position.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REPETITION = re.compile(r"(.*#\d+)\.\d+", re.DOTALL)
 
 
 def each_once(named: Iterable[NamedExpr], node: str) -> tuple[NamedExpr, ...]:
-    """The first of each name. Two expressions under one name would be a plan of an unknown form."""
+    """The first of each name. Declines two expressions under one name: a plan of unknown form."""
     found: dict[str, NamedExpr] = {}
     for entry in named:
         if found.setdefault(entry.name, entry) != entry:
@@ -40,14 +40,14 @@ def names_of_places(names: Sequence[str]) -> list[str]:
 
 
 def column_name(place: str) -> str:
-    """The inverse: the column that stands at a place."""
+    """The inverse: the column at a place."""
     found = _REPETITION.fullmatch(place)
     return place if found is None else found[1]
 
 
 def spelt_below(name: str, columns: Collection[str]) -> str:
-    """The column as it is spelt in `columns`: the optimiser leaves one column in two spellings in `SELECT K … GROUP BY
-    k`."""
+    """The column as spelt in `columns`: for `SELECT K … GROUP BY k` the optimiser leaves one column in two
+    spellings."""
     if name in columns:
         return name
     return next((column for column in columns if column.lower() == name.lower()), name)

@@ -1,8 +1,8 @@
-"""An error of the query as pyspark raises it: same class, same condition, same SQL state, same text.
+"""Errors of the query as pyspark raises them: same class, same condition, same SQL state, same text.
 
-Expressions raise `SparkQueryError`, which is plain data (they run where there is no pyspark session to speak of). Here,
-at the border to the user, it becomes the exception that plain Spark would have raised, without the query context (the
-place in the SQL text), which only Spark's analyser knows.
+Expressions raise `SparkQueryError`, which is plain data (they run where there may be no pyspark session). Here it
+becomes the exception that plain Spark would have raised, without the query context (the place in the SQL text), which
+only Spark's analyser knows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sundog.versions import spark_version
 
 
 class _WithState(PySparkException):  # type: ignore[misc]
-    """pyspark looks the SQL state up among Python's own conditions; these are the JVM's."""
+    """A PySparkException with the JVM's SQL state: pyspark looks states up among Python's own conditions."""
 
     def getSqlState(self) -> str | None:  # noqa: N802
         state = spark_version().conditions.get(spark_version().condition_of(self) or "")
@@ -49,7 +49,7 @@ _CLASSES: dict[ErrorKind, type[PySparkException]] = {
 
 
 def to_spark_exception(error: SparkQueryError) -> PySparkException:
-    """The exception to raise `from error`. A condition that is not in the table gets its parameters as text."""
+    """The exception to raise `from error`. A condition that is not in the table has its parameters as text."""
     version, kind = spark_version(), _CLASSES[error.kind]
     condition = version.condition_names.get(error.condition, error.condition)
     if condition not in version.conditions:
@@ -58,5 +58,7 @@ def to_spark_exception(error: SparkQueryError) -> PySparkException:
     state, template = version.conditions[condition]
     message = error.parameters.get("message", "")
     parameters = {**error.parameters, **({"message": version.messages.get(message, message)} if message else {})}
+    if message in version.messages_without_alternative:
+        parameters["alternative"] = ""
     text = re.sub(r"<(\w+)>", lambda match: parameters.get(match[1], match[0]), template)
     return version.exception(kind, condition, text, state, parameters)

@@ -1,7 +1,7 @@
-"""Puts a result back in place of the subtree it was computed for, so that Spark does the rest.
+"""Splices a result into Spark's plan in place of the subtree it was computed for, so that Spark does the rest.
 
-The ancestors of the subtree are rebuilt around the new child (`withNewChildren`), and an alias with the old attribute's
-id on each column makes every reference above it still resolve. Everything else of the plan is Spark's own, untouched.
+The ancestors of the subtree are rebuilt around the new child (`withNewChildren`). An alias on each column has the old
+attribute's id, so that every reference above still resolves. The rest of the plan is unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sundog.front.jvm.plan import CatalystPlan
 from sundog.versions import spark_version
@@ -21,7 +21,7 @@ def splice(
 ) -> DataFrame:
     """The plan with the node at each path replaced by a DataFrame that has the node's columns, in order.
 
-    Its columns are called `names`, as before the optimiser, which takes `SELECT ID` for `SELECT id`.
+    Its columns are called `names`, as before the optimiser, which treats `SELECT ID` like `SELECT id`.
     """
     for path, replacement in replacements:
         jplan = _replace(session, jplan, path, replacement)
@@ -37,8 +37,8 @@ def _renamed(session: SparkSession, jplan: Any, names: list[str]) -> Any:
 
 
 def frame_at(session: SparkSession, catalyst: CatalystPlan, path: tuple[int, ...]) -> DataFrame:
-    """A subtree of Spark's plan as a DataFrame of its own. Its columns are for reading by position: Arrow wants each
-    name once, so where several columns have one name they get others.
+    """A subtree of Spark's plan as a DataFrame of its own, to be read by position: Arrow wants each name once, so
+    repeated names are replaced.
     """
     frame = _frame(session, catalyst.jnode(path))
     names = frame.columns
@@ -46,8 +46,15 @@ def frame_at(session: SparkSession, catalyst: CatalystPlan, path: tuple[int, ...
 
 
 def schema_at(catalyst: CatalystPlan, path: tuple[int, ...]) -> StructType:
-    """The columns of a subtree of Spark's plan, with Spark's names and types."""
-    return StructType.fromJson(json.loads(catalyst.jnode(path).schema().json()))
+    """The columns of a subtree of Spark's plan, with Spark's types.
+
+    With Spark's names as well, unless one occurs twice: for Spark, the rows of a Python worker are structs, which have
+    each field once. `splice` gives columns their names, by position.
+    """
+    schema = StructType.fromJson(json.loads(catalyst.jnode(path).schema().json()))
+    if len(set(schema.names)) == len(schema.names):
+        return schema
+    return StructType([StructField(f"column{at}", each.dataType, each.nullable) for at, each in enumerate(schema)])
 
 
 def _frame(session: SparkSession, jplan: Any) -> DataFrame:

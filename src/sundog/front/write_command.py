@@ -1,12 +1,12 @@
-"""A write as Spark analysed it, and the same with another query inside.
+"""A write command that Spark has analysed, and the same command with another query.
 
-Spark analyses the whole command first, as it would to run it: names, defaults, column lists, casts and all its checks
-of the target are its own, made on the original plan. Only then is the query inside the analysed command replaced, so
-that nothing above the query is ours. Commands of a form that is not in the table below are left to Spark.
+Spark analyses the whole command first, as if to run it: names, defaults, column lists, casts and all checks of the
+target are Spark's own, made on the original plan. Only then is the query inside the analysed command replaced, so that
+nothing above the query is sundog's. Commands that are not in the table below are left to Spark.
 
 Some checks Spark makes only when the command runs: it looks for the target among the relations that the query reads. A
-relation that sundog reads is no longer in the plan then. So a write whose target is at, above or below a path that its
-query reads is never ours, whatever Spark says to it.
+relation that sundog reads is then no longer in the plan. So a write whose target is at, above or below a path that its
+query reads is always left to Spark, with or without an error.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _new_table(session: SparkSession, command: Any) -> Target:
     if not _catalog(session).tableExists(identifier):
         return target
     provider = _catalog(session).getTableMetadata(identifier).provider()
-    if provider.isEmpty() or provider.get().lower() not in _FILE_FORMATS:  # their paths tell whether they are read
+    if provider.isEmpty() or provider.get().lower() not in _FILE_FORMATS:  # these have paths to compare
         raise Declined.because(Code.WRITE, "only tables of files are replaced", "CreateDataSourceTableAsSelectCommand")
     return replace(target, replaced=identifier)
 
@@ -103,70 +103,70 @@ def _new_table_v2(session: SparkSession, command: Any) -> Target:
 
 
 def _table_v2(session: SparkSession, command: Any) -> Target:
-    """A table of a catalog: not one whose files sundog reads, so Spark still sees it in the query if it is there."""
+    """A table of a catalog: sundog does not read its files, so Spark still sees it in the query if it is there."""
     return Target()
 
 
 @dataclass(frozen=True)
-class _Form:
-    """How a command is given another query, and what it writes to."""
+class _CommandKind:
+    """How another query is put into a command, and what it writes to."""
 
     with_query: Callable[[Any, Any, Any], Any]
     target: Callable[[SparkSession, Any], Target]
 
 
-# The analysed commands that are known, by class. All have a method `query`.
-_FORMS = {
-    "InsertIntoHadoopFsRelationCommand": _Form(_with_only_child, _files),
-    "CreateDataSourceTableAsSelectCommand": _Form(_create_table, _new_table),
-    "SaveAsV1TableCommand": _Form(_save_as_table, _maybe_new_table),
-    "SaveIntoDataSourceCommand": _Form(_save_into_source, _source),
-    "AppendData": _Form(_with_only_child, _table_v2),
-    "OverwriteByExpression": _Form(_with_only_child, _table_v2),
-    "OverwritePartitionsDynamic": _Form(_with_only_child, _table_v2),
-    "CreateTableAsSelect": _Form(_with_second_child, _new_table_v2),
-    "ReplaceTableAsSelect": _Form(_with_second_child, _table_v2),
+# The known analysed commands, by class. All have a method `query`.
+_KINDS = {
+    "InsertIntoHadoopFsRelationCommand": _CommandKind(_with_only_child, _files),
+    "CreateDataSourceTableAsSelectCommand": _CommandKind(_create_table, _new_table),
+    "SaveAsV1TableCommand": _CommandKind(_save_as_table, _maybe_new_table),
+    "SaveIntoDataSourceCommand": _CommandKind(_save_into_source, _source),
+    "AppendData": _CommandKind(_with_only_child, _table_v2),
+    "OverwriteByExpression": _CommandKind(_with_only_child, _table_v2),
+    "OverwritePartitionsDynamic": _CommandKind(_with_only_child, _table_v2),
+    "CreateTableAsSelect": _CommandKind(_with_second_child, _new_table_v2),
+    "ReplaceTableAsSelect": _CommandKind(_with_second_child, _table_v2),
 }
 
 
 @dataclass(frozen=True)
 class WriteCommand:
-    """A command of a known form, analysed and checked by Spark, not yet run."""
+    """A command of a known kind, analysed and checked by Spark, not yet run."""
 
     session: SparkSession
     jcommand: Any
-    form: _Form
+    kind: _CommandKind
     target: Target
 
     @classmethod
     def analyzed(cls, session: SparkSession, jplan: Any) -> WriteCommand:
-        """Analyse a command. Raises what Spark raises, and Declined where the write must stay Spark's."""
+        """Analyse a command. Raises Spark's errors, and Declined if the write must stay on Spark."""
         skip = session._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
         command = session._jsparkSession.sessionState().executePlan(jplan, skip).analyzed()
         name = command.getClass().getSimpleName()
-        form = _FORMS.get(name)
-        if form is None:
+        kind = _KINDS.get(name)
+        if kind is None:
             raise Declined.because(Code.WRITE, f"{name} stays on Spark", name)
-        target = form.target(session, command)
+        target = kind.target(session, command)
         if target.is_skipped:
             raise Declined.because(Code.WRITE, "the target exists, so Spark may not run the query", name)
         for path in _paths_read(command.query()) if target.paths else ():
             if any(overlap(path, written) for written in target.paths):
                 raise Declined.because(Code.WRITE, f"the query reads {path}, which is written to", name)
-        return cls(session, command, form, target)
+        return cls(session, command, kind, target)
 
     @property
     def query(self) -> DataFrame:
         return _frame(self.session, self.jcommand.query())
 
     def run_with(self, query: DataFrame) -> DataFrame:
-        """Run it now, with another query of the same columns."""
+        """Run it now, with another query that has the same columns."""
         analyzed = query._jdf.queryExecution().analyzed()
-        command = self.form.with_query(self.session._jvm, self.jcommand, analyzed)
+        command = self.kind.with_query(self.session._jvm, self.jcommand, analyzed)
         if self.target.replaced is None:
             return _frame(self.session, command)
         catalog = _catalog(self.session)
-        catalog.dropTable(self.target.replaced, True, False)  # ignoreIfNotExists, not purge
+        catalog.dropTable(self.target.replaced, True, False)  # ignoreIfNotExists=True, purge=False
         result = _frame(self.session, command)
         catalog.refreshTable(self.target.replaced)
         return result
@@ -197,7 +197,7 @@ _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 def overlap(one: str, other: str) -> bool:
     """Whether one path is the other, or inside it. File systems are not compared, so a write may be left to Spark
-    without need."""
+    needlessly."""
     first, second = (_AUTHORITY.sub("", path).rstrip("/") + "/" for path in (one, other))
     return first.startswith(second) or second.startswith(first)
 

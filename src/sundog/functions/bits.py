@@ -1,4 +1,4 @@
-"""bit_and, bit_or and bit_xor of integers. NULLs do not take part; a group or frame of nothing else is NULL."""
+"""bit_and, bit_or and bit_xor of integers. NULLs are ignored; a group or frame with nothing but NULLs is NULL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sundog.kernels.windows.sliding import sliding_bits
 
 
 def _neutral(operation: int) -> int:
-    """The value that changes no other: of a group without rows, of an empty frame, and in the place of NULL."""
+    """The value that changes no other: for groups without rows, empty frames, and in place of NULL."""
     return -1 if operation == BIT_AND else 0
 
 
@@ -42,7 +42,7 @@ class GroupedBits(OneValue):
 
 
 class FramedBits(MergeableFunction):
-    """Elements: the values, neutral where one does not take part, and how many rows each stands for."""
+    """Elements: the values, neutral if ignored, and the number of rows that each stands for."""
 
     def __init__(self, call: WindowCall, *, operation: int) -> None:
         super().__init__(call)

@@ -1,7 +1,7 @@
 """count: of rows, or of the rows in which no argument is NULL. Never NULL itself.
 
-A count of NULL in a state column stands for one row: the state of a row that was passed on ungrouped then costs nothing
-to write, move or read.
+In a state column, a NULL count stands for one row: so the state of an ungrouped row costs nothing to write, send or
+read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from sundog.functions.framed import Elements, Inputs, MergeableFunction, Positio
 from sundog.functions.grouped import COUNT, Accumulator, Groups, counted, grown, mask_of
 from sundog.kernels.groups.by_group import add_counts_by_group, count_by_group
 
-_MIN_ROWS_PER_GROUP = 4  # from which adding up the sizes of groups costs less than going through the rows again
+# From this number of rows per group on, the sizes of groups, which all functions share, are added up. Of 524,288 rows,
+# a pass over the rows takes 0.5 ns a row; adding sizes 0.15 ns with 1 row a group, 0.04 with 4. Sizes take one pass.
+_MIN_ROWS_PER_GROUP = 4
 
 
 class GroupCounts:
-    """Rows per group, from rows or from partial counts."""
+    """The number of rows of each group, from rows or from partial counts."""
 
     def __init__(self) -> None:
         self.values = np.zeros(0, np.int64)
@@ -44,7 +46,7 @@ class GroupCounts:
 
 
 def single_counts(valid: Bytes | None, length: int) -> Vector:
-    """The state column of rows that are groups of one."""
+    """The state column for rows that are groups of one."""
     return nulls(COUNT, length) if valid is None else Vector(COUNT, length, valid.astype(np.int64))
 
 

@@ -1,7 +1,7 @@
 """min and max. (bool_and and bool_or are min and max to Catalyst.)
 
-Spark's order: NaN above everything, strings by bytes; of -0.0 and 0.0, which are equal, the first one seen stays. NULLs
-do not take part: a group or frame of nothing else is NULL. Booleans count as 0 and 1, dates and instants as integers.
+Spark's order: NaN above everything, strings by bytes; of -0.0 and 0.0, which are equal, the first one stays. NULLs are
+ignored: a group or frame with nothing but NULLs is NULL. Booleans count as 0 and 1, dates and instants as integers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sundog.types import is_text
 
 
 def _loser(dtype: np.dtype[Any], largest: bool) -> Any:
-    """The value that never wins: what a group starts from, and what stands for NULL in a frame."""
+    """The value that never wins: the start of a group, and the stand-in for NULL in a frame."""
     if dtype.kind == "f":
         return -math.inf if largest else math.nan
     limits = np.iinfo(dtype)
@@ -89,7 +89,7 @@ class GroupedWideExtreme(WinningRow):
 
 
 class FramedExtreme(MergeableFunction):
-    """Elements: the values themselves, NULL where one does not take part."""
+    """Elements: the values themselves, NULL if ignored."""
 
     def __init__(self, call: WindowCall, *, largest: bool) -> None:
         super().__init__(call)
@@ -137,7 +137,7 @@ class FramedExtreme(MergeableFunction):
 
 
 def _plain_words(values: pa.Array) -> npt.NDArray[Any]:
-    """Stored integers, in their own width: the narrower, the faster they slide."""
+    """Stored integers in their own width: narrower ones slide faster."""
     if pa.types.is_decimal(values.type):
         return np.ascontiguousarray(decimal_words(values)[0]).view(np.int64)
     words = values_of(values)

@@ -1,8 +1,9 @@
-"""What a window function is computed from: elements, most of them rows, some of them standing for many rows.
+"""The contract of window functions: what is computed from elements, most of which are rows and some stand for many
+rows.
 
-A frame is a run of elements. In the plain case element i is row i. When a window is cut into ranges, a few elements in
-front or behind stand for rows of other ranges: a halo row that represents all rows of its key (weight 4711), the
-sum of everything before this range, the last three values before it. A function therefore never asks where an
+A frame is a run of elements. In the plain case element i is row i. If a window is cut into ranges, a few elements in
+front or behind stand for rows of other ranges. Examples: a halo row that represents all rows of its key (weight 4711),
+the sum of everything before this range, the last three values before it. A function does not need to know where an
 element comes from; it is given arrays of partial states and the bounds of each frame in them.
 
     SUM(x) ROWS UNBOUNDED PRECEDING       elements   [ 900 | 5 7 1 ... ]     900 = sum of the ranges before, one element
@@ -25,7 +26,13 @@ from sundog.expr.buffers import Bools, array_from, both_valid, validity_of, valu
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Literal
 from sundog.kernels.windows.picks import gather_found
-from sundog.kernels.windows.sliding import frame_totals, frame_widths, frames_with_rows, running_totals
+from sundog.kernels.windows.sliding import (
+    frame_totals,
+    frame_widths,
+    frames_that_contribute,
+    frames_with_rows,
+    running_totals,
+)
 from sundog.types import is_plain
 
 Positions = npt.NDArray[np.int32]
@@ -35,14 +42,14 @@ Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The evaluated arguments of a call, and the rows that its FILTER lets through (None: all)."""
+    """The evaluated arguments of a call, and the rows that pass its FILTER (None: all)."""
 
     count: int
     args: tuple[pa.Array, ...]
     kept: Bools | None = None
 
     def contributing(self) -> Bools | None:
-        """The rows whose arguments are all there and that the filter keeps; None for all."""
+        """The rows without NULL arguments that pass the filter; None for all."""
         valid = self.kept
         for array in self.args:
             valid = both_valid(valid, validity_of(array))
@@ -51,7 +58,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Elements:
-    """Arrays of one length, as the function that made them understands them. None: 1 for every element (a count)."""
+    """Arrays of one length, whose meaning belongs to the function. None: 1 for every element (a count)."""
 
     count: int
     arrays: tuple[Any, ...]
@@ -62,12 +69,12 @@ class Elements:
         return Elements(stop - start, tuple(_sliced(array, start, stop) for array in self.arrays))
 
     def detached(self) -> Elements:
-        """The same in memory of their own: Arrow pickles a slice of three values with the millions it was cut from."""
+        """A copy with memory of its own: Arrow pickles a slice of three values with the millions around it."""
         own = (array.take(np.arange(self.count)) if isinstance(array, pa.Array) else array for array in self.arrays)
         return Elements(self.count, tuple(own))
 
     def with_rows(self, rows: Longs, replaced: Elements) -> Elements:
-        """These elements with the given ones in place of `rows`."""
+        """These elements with `replaced` in place of `rows`."""
         arrays = (_replaced(old, self.count, rows, new) for old, new in zip(self.arrays, replaced.arrays, strict=True))
         return Elements(self.count, tuple(arrays))
 
@@ -83,9 +90,9 @@ class Elements:
 
 @dataclass(frozen=True)
 class Hazard:
-    """What is known of the numbers in a sum, to tell whether adding them up range by range is as good as in one go."""
+    """Facts about the numbers in a sum, to judge whether adding them up range by range equals adding them in one go."""
 
-    magnitude: float = 0.0  # sum of absolute values
+    magnitude: float = 0.0  # at least the sum of absolute values
     largest: float = 0.0
     smallest: float = float("inf")  # of those that are not zero
     signs: frozenset[bool] = field(default_factory=frozenset)
@@ -117,14 +124,14 @@ class FrameFunction(ABC):
         """The value of each frame."""
 
     @abstractmethod
-    def essence(self, elements: Elements) -> Elements:
-        """The few elements that tell another range all it needs of these; of joined essences, one for all of them."""
+    def summary(self, elements: Elements) -> Elements:
+        """The few elements that stand for these in another range. A summary of several summaries is one for all."""
 
     def hazard(self, elements: Elements) -> Hazard:
         return Hazard()
 
     def is_harmless(self, hazard: Hazard) -> bool:
-        """Whether merging some of the elements first gives what one pass over all of them would."""
+        """Whether merging some of the elements first gives the same result as one pass over all of them."""
         return True
 
 
@@ -139,9 +146,9 @@ class MergeableFunction(FrameFunction):
 
     @abstractmethod
     def partials(self, elements: Elements, starts: Positions, stops: Positions) -> Elements:
-        """The state of each frame as one element; nothing is lost if the hazard of the elements is none."""
+        """The state of each frame as one element. Exact if the hazard of the elements is harmless."""
 
-    def essence(self, elements: Elements) -> Elements:
+    def summary(self, elements: Elements) -> Elements:
         return self.partials(elements, np.zeros(1, np.int32), np.array([elements.count], np.int32))
 
     def to_columns(self, elements: Elements) -> list[pa.Array]:
@@ -160,12 +167,12 @@ class MergeableFunction(FrameFunction):
         return Elements(len(columns[0]), arrays)
 
     def _sample(self) -> Elements:
-        """The elements of no rows: shows which arrays are Arrow's."""
+        """The elements of no rows: shows which arrays are Arrow arrays."""
         return self.elements(Inputs(0, tuple(pa.array([], arg.dtype) for arg in self.call.args)))
 
 
 def constant_argument(call: WindowCall, index: int) -> int:
-    """An argument that is a number of rows, of places or of tiles."""
+    """An argument that is a number of rows, positions or tiles."""
     expr = call.args[index]
     if not isinstance(expr, Literal) or expr.value is None:
         raise InternalError("the place in nth_value, lag, lead and ntile is a constant")
@@ -173,7 +180,7 @@ def constant_argument(call: WindowCall, index: int) -> int:
 
 
 def taken(values: pa.Array, places: Longs, found: Bools) -> pa.Array:
-    """The values at the places, NULL where nothing was found."""
+    """The values at the places, NULL where none was found."""
     if not len(values):
         return pa.nulls(len(places), values.type)
     if is_plain(values.type) and not values.null_count:
@@ -187,7 +194,7 @@ def taken(values: pa.Array, places: Longs, found: Bools) -> pa.Array:
 
 
 def frame_counts(counts: Longs | None, starts: Positions, stops: Positions) -> Longs:
-    """How many rows count in each frame; `counts` is None where every element counts once."""
+    """How many rows count in each frame; `counts` is None if every element counts once."""
     result = np.empty(len(starts), np.int64)
     if counts is None:
         frame_widths(starts, stops, result)
@@ -199,11 +206,12 @@ def frame_counts(counts: Longs | None, starts: Positions, stops: Positions) -> L
 
 
 def frames_that_count(counts: Longs | None, starts: Positions, stops: Positions) -> Bools:
-    """The frames in which any row counts."""
-    if counts is not None:
-        return frame_counts(counts, starts, stops) > 0
+    """The frames in which at least one row counts."""
     result = np.empty(len(starts), np.bool_)
-    frames_with_rows(starts, stops, result)
+    if counts is None:
+        frames_with_rows(starts, stops, result)
+    else:
+        frames_that_contribute(counts, starts, stops, result)
     return result
 
 
@@ -222,8 +230,15 @@ def _joined(column: Sequence[Any], counts: Sequence[int]) -> Any:
         return pa.concat_arrays(column)
     if all(array is None for array in column):
         return None
-    pairs = zip(column, counts, strict=True)
-    return np.concatenate([np.ones(count, np.int64) if array is None else array for array, count in pairs])
+    if all(array is not None for array in column):
+        return np.concatenate(column)
+    result = np.ones(sum(counts), np.int64)
+    stop = 0
+    for array, count in zip(column, counts, strict=True):
+        stop += count
+        if array is not None:
+            result[stop - count : stop] = array
+    return result
 
 
 def _replaced(old: Any, count: int, rows: Longs, new: Any) -> Any:

@@ -1,15 +1,15 @@
-"""The contract of aggregate functions: one object holds the state of *all* groups in a few contiguous arrays.
+"""The contract of aggregate functions: one object has the state of *all* groups in a few contiguous arrays.
 
 A row-wise engine keeps an object per group and calls it per row. Here `SELECT k, sum(x), avg(y) ... GROUP BY k` has two
 accumulators, whatever the number of groups, and each call takes a whole batch: the rows' values and the rows' groups.
 
-    update    rows of the input                     first phase
-    singles   each row as a group of its own        first phase, when grouping does not pay
-    state     what has been gathered, as columns    between the phases
-    merge     such columns                          second phase
-    evaluate  the result, one row a group           second phase
+    update    rows of the input                     partial aggregation
+    singles   each row as a group of its own        partial aggregation, when grouping does not pay
+    state     what has been gathered, as columns    from the partial to the final aggregation
+    merge     such columns                          final aggregation
+    evaluate  the result, one row a group           final aggregation
 
-The states are columns of their own types, which need not be the result's (an average is a sum and a count).
+The states are columns of their own types, which may differ from the result's (an average is a sum and a count).
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Groups:
 
     @cached_property
     def sizes(self) -> Ints:
-        """How many of the rows each group has: what all counts and averages of columns without NULL have in common."""
+        """The number of rows of each group: shared by all counts and averages of columns without NULL."""
         sizes = np.zeros(self.count, np.int64)
         count_by_group(self.ids, NO_MASK, sizes)
         return sizes
 
 
 def one_group(length: int) -> Groups:
-    """All rows in one group, which is there also where there is no row."""
+    """All rows in one group, which exists even without rows."""
     return Groups(np.zeros(length, np.int32), 1)
 
 
 class Accumulator(ABC):
-    """One aggregate call's state. `rows` masks the rows that FILTER lets through; None where there is no FILTER."""
+    """The state of one aggregate call. `rows` masks the rows that pass its FILTER; None if it has none."""
 
     def __init__(self, call: AggregateCall) -> None:
         self.call = call
@@ -67,20 +67,20 @@ class Accumulator(ABC):
 
     @property
     def count_columns(self) -> frozenset[int]:
-        """Which of the columns are counts: those of ungrouped rows are all alike, which makes them small to send."""
+        """Which of the columns are counts: for ungrouped rows these are all equal, and so are small to send."""
         return frozenset()
 
     @abstractmethod
     def update(self, args: Sequence[Vector], rows: Bytes | None, groups: Groups) -> None:
-        """Take in rows. Group numbers may go beyond those seen before."""
+        """Add rows. Group numbers may exceed those seen before."""
 
     @abstractmethod
     def singles(self, args: Sequence[Vector], rows: Bytes | None, length: int) -> list[Vector]:
-        """The states of `length` groups of one row each: most often the arguments themselves."""
+        """The states of `length` groups of one row each: mostly the arguments themselves."""
 
     @abstractmethod
     def merge(self, states: Sequence[Vector], groups: Groups) -> None:
-        """Take in partial states, of which each may be that of any number of rows."""
+        """Add partial states, each of any number of rows."""
 
     @abstractmethod
     def state(self) -> list[Vector]:
@@ -106,7 +106,7 @@ def mask_of(valid: Bytes | None) -> Bytes:
 
 
 def counted(args: Sequence[Vector], rows: Bytes | None) -> Bytes | None:
-    """Which rows count for a function that ignores NULL: those with all arguments that FILTER lets through."""
+    """The rows that count for a function that ignores NULL: those without NULL arguments that pass the FILTER."""
     valid = rows
     for arg in args:
         valid = both(valid, arg.mask if arg.all_null else arg.valid)
@@ -122,9 +122,9 @@ def as_floats(vector: Vector) -> npt.NDArray[np.float64]:
 
 
 class NullState:
-    """Which groups have seen a value at all: the others' result is NULL. Once for all functions.
+    """Which groups have had a value at all: the result of others is NULL. Shared by all functions.
 
-    As long as every row counted, every group has been seen by the row that founded it, and nothing is written down.
+    As long as every row has counted, every group has a value from its first row, and nothing is stored.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class NullState:
         self._groups = max(self._groups, groups.count)
 
     def valid(self) -> Bytes | None:
-        """Validity of a result; None where no group is without value."""
+        """Validity of the results; None if every group has a value."""
         return None if self._seen is None else self._seen[: self._groups]
 
 

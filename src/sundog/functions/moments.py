@@ -1,11 +1,11 @@
-"""Variances, covariances, correlation and regression: sets merged without cancellation.
+"""Variances, covariances, correlation and regression: states that merge without cancellation.
 
-Every state is the summary of a set (count, means, moments), a row is a set of one, and there is one way to put sets
-together (`kernels/moments.py`), never by sums of squares: var_pop of
-{7000000000005, 7000000000007} is 1.0 exactly. As in Spark, an empty set gives NULL, the sample functions give NULL for
-one row, corr gives NULL where a variable does not vary, and a NaN or an infinity anywhere gives NaN. (Of a covariance
-by group with infinities Spark gives NaN or an infinity, depending on the order of rows and its partitioning; over
-frames it is as in Spark, since such frames are walked in order.)
+Every state is the summary of a set of rows (count, means, moments); a row is a set of one. Sets are merged in one way
+(`kernels/moments.py`), never by sums of squares: var_pop of {7000000000005, 7000000000007} is 1.0 exactly. As in Spark,
+an empty set gives NULL, the sample functions give NULL for one row, corr gives NULL if a variable does not vary, and a
+NaN or an infinity anywhere gives NaN. (For a covariance by group with infinities Spark gives NaN or an infinity,
+depending on the order of rows and their partitions. Over frames sundog equals Spark, since it adds up such frames in
+order.)
 """
 
 from __future__ import annotations
@@ -32,13 +32,18 @@ from sundog.kernels.groups.by_group_moments import (
 )
 from sundog.kernels.windows.moments import ordered_comoments, ordered_moments, sliding_comoments, sliding_moments
 from sundog.kernels.windows.sliding import ordered_cost
+from sundog.support import Code, Declined
 
 Floats = npt.NDArray[np.float64]
 OfSets = Callable[[Floats], tuple[Floats, Bools]]
+OfMoments = Callable[[Floats, Floats], tuple[Floats, Bools]]
+"""The results of sets with these counts and sums of squared differences from the mean; and which results are not
+NULL."""
+
 _DOUBLE = pa.float64()
 _PAIR_COLUMNS = 6  # of a set of pairs: count, both means, comoment, both moments
-_COMOMENT = 3  # its column among these
-_MAX_ORDERED_MERGES_PER_ROW = 4  # up to which frames are walked in order, with Spark's own rounding
+_COMOMENT = 3  # index of its column among these
+_MAX_ORDERED_MERGES_PER_ROW = 4  # up to which frames are merged in order: not a cost, as it decides the last bits
 
 
 @dataclass(frozen=True)
@@ -48,16 +53,19 @@ class Variance:
     sample: bool
     root: bool = False
 
-    def of(self, count: Floats, m2: Floats) -> tuple[Floats, Bools]:
-        """The results of sets with these counts and sums of squared differences from the mean; and which there are."""
+    def __call__(self, count: Floats, m2: Floats) -> tuple[Floats, Bools]:
         missing = 1.0 if self.sample else 0.0
         with np.errstate(all="ignore"):
             variance = m2 / (count - missing)
             return np.sqrt(variance) if self.root else variance, count > missing
 
 
+def _squares(count: Floats, m2: Floats) -> tuple[Floats, Bools]:
+    return m2, count > 0
+
+
 def _moment_of_one(values: Floats) -> Floats:
-    """The moment of a set of one: zero, but NaN for an infinity, as x - mean is then."""
+    """The moment of a set of one: zero; NaN for an infinity, for which x - mean is NaN."""
     with np.errstate(invalid="ignore"):
         return values - values
 
@@ -73,9 +81,9 @@ def _result(values: Floats, valid: Bools) -> Vector:
 class GroupedVariance(Accumulator):
     """A state is (count, mean, sum of squared differences from the mean), all doubles as in Spark."""
 
-    def __init__(self, call: AggregateCall, variance: Variance) -> None:
+    def __init__(self, call: AggregateCall, of_moments: OfMoments) -> None:
         super().__init__(call)
-        self._variance = variance
+        self._of_moments = of_moments
         self._states = [np.zeros(0), np.zeros(0), np.zeros(0)]
 
     @property
@@ -104,15 +112,15 @@ class GroupedVariance(Accumulator):
 
     def evaluate(self) -> Vector:
         count, _, m2 = (state[: self.groups] for state in self._states)
-        return _result(*self._variance.of(count, m2))
+        return _result(*self._of_moments(count, m2))
 
 
 class FramedVariance(MergeableFunction):
     """The same over frames. Elements: count, mean, sum of squared differences from the mean."""
 
-    def __init__(self, call: WindowCall, variance: Variance) -> None:
+    def __init__(self, call: WindowCall, of_moments: OfMoments) -> None:
         super().__init__(call)
-        self._variance = variance
+        self._of_moments = of_moments
 
     def elements(self, inputs: Inputs) -> Elements:
         values = values_of(inputs.args[0]).astype(np.float64)
@@ -141,12 +149,12 @@ class FramedVariance(MergeableFunction):
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         counts, _, squares = self.partials(elements, starts, stops).arrays
-        return array_from(*self._variance.of(counts, squares), _DOUBLE)
+        return array_from(*self._of_moments(counts, squares), _DOUBLE)
 
 
 class GroupedPair(Accumulator):
-    """A function of pairs. Of the six columns of a set (`Comoments` in `kernels/moments.py`) a state has the first
-    `carried`."""
+    """A function of pairs. A state has the first `carried` of the six columns of a set (`Comoments` in
+    `kernels/moments.py`)."""
 
     def __init__(self, call: AggregateCall, of_sets: OfSets, *, carried: int) -> None:
         super().__init__(call)
@@ -195,8 +203,8 @@ class GroupedPair(Accumulator):
 class FramedPair(MergeableFunction):
     """The same over frames. Elements: the six columns of a set.
 
-    A NaN or an infinity of one variable leaves the moment of the other as it is. A covariance with an infinite x
-    (`of_infinities`) depends on where in its frame that stands: such frames are walked in order, and not cut up.
+    A NaN or an infinity in one variable does not change the moment of the other. A covariance with an infinite x
+    (`of_infinities`) depends on its position in the frame: such frames are merged in order, and not cut.
     """
 
     def __init__(
@@ -233,7 +241,7 @@ class FramedPair(MergeableFunction):
             return array_from(*self._of_sets(self._merged(elements, starts, stops)), _DOUBLE)
 
     def _merged(self, elements: Elements, starts: Positions, stops: Positions) -> Floats:
-        """The set of each frame, a column of six rows."""
+        """The merged set of each frame, a column of six rows."""
         sets, result = np.stack(elements.arrays, axis=1), np.empty((len(starts), _PAIR_COLUMNS))
         if self.call.in_order or ordered_cost(starts, stops) <= _MAX_ORDERED_MERGES_PER_ROW * len(starts):
             ordered_comoments(sets, self._of_regression, starts, stops, np.arange(len(starts)), result)
@@ -265,12 +273,17 @@ def _covar_samp(sets: Floats) -> tuple[Floats, Bools]:
 
 
 def _corr(sets: Floats) -> tuple[Floats, Bools]:
+    """Declines if the product of the variances is too small for a double: Spark then divides by zero, which may
+    raise."""
     count, _, _, comoment, m2_x, m2_y = sets
-    return comoment / np.sqrt(m2_x * m2_y), (count > 1) & (m2_x != 0) & (m2_y != 0)
+    product, varies = m2_x * m2_y, (m2_x != 0) & (m2_y != 0)
+    if bool((varies & (product == 0)).any()):
+        raise Declined.because(Code.CAN_RAISE, "the product of two variances is less than any double")
+    return comoment / np.sqrt(product), (count > 1) & varies
 
 
 def _regr_slope(sets: Floats) -> tuple[Floats, Bools]:
-    """The slope of y over x; NULL where x does not vary, as where there is no pair."""
+    """The slope of y over x; NULL if x does not vary, or there is no pair."""
     comoment, m2_x = sets[3], sets[5]
     return comoment / m2_x, m2_x != 0
 
@@ -280,22 +293,40 @@ def _regr_intercept(sets: Floats) -> tuple[Floats, Bools]:
     return sets[1] - slope * sets[2], valid
 
 
+def _regr_r2(sets: Floats) -> tuple[Floats, Bools]:
+    """The share of y's variance that x explains: 1 if y does not vary, NULL if x does not."""
+    corr, _ = _corr(sets)
+    return np.where(sets[4] == 0, 1.0, corr * corr), sets[5] != 0
+
+
+def _regr_sxy(sets: Floats) -> tuple[Floats, Bools]:
+    return sets[_COMOMENT], sets[0] > 0
+
+
 def _always(dtype: pa.DataType) -> bool:
     return True
 
 
-def _of_one(name: str, catalyst: str, variance: Variance) -> Function:
+def _of_one(name: str, catalyst: str, of_moments: OfMoments) -> Function:
     return Function(
         name=name,
         catalyst=catalyst,
         result=double_of_double,
-        grouped=partial(GroupedVariance, variance=variance),
-        framed=partial(FramedVariance, variance=variance),
+        grouped=partial(GroupedVariance, of_moments=of_moments),
+        framed=partial(FramedVariance, of_moments=of_moments),
         adds_doubles=_always,
     )
 
 
-def _of_pairs(name: str, catalyst: str, of_sets: OfSets, *, carried: int = 4, of_regression: bool = False) -> Function:
+def _of_pairs(
+    name: str,
+    catalyst: str,
+    of_sets: OfSets,
+    *,
+    carried: int = 4,
+    of_regression: bool = False,
+    divides_unguarded: bool = False,
+) -> Function:
     return Function(
         name=name,
         catalyst=catalyst,
@@ -304,6 +335,7 @@ def _of_pairs(name: str, catalyst: str, of_sets: OfSets, *, carried: int = 4, of
         grouped=partial(GroupedPair, of_sets=of_sets, carried=carried),
         framed=partial(FramedPair, of_sets=of_sets, of_regression=of_regression, of_infinities=carried == 4),
         adds_doubles=_always,
+        divides_unguarded=divides_unguarded,
     )
 
 
@@ -312,9 +344,12 @@ FUNCTIONS = (
     _of_one("var_samp", "VarianceSamp", Variance(sample=True)),
     _of_one("stddev_pop", "StddevPop", Variance(sample=False, root=True)),
     _of_one("stddev_samp", "StddevSamp", Variance(sample=True, root=True)),
+    _of_one("regr_sxx", "RegrReplacement", _squares),  # also regr_syy: Catalyst's plan says of which variable
     _of_pairs("covar_pop", "CovPopulation", _covar_pop),
     _of_pairs("covar_samp", "CovSample", _covar_samp),
-    _of_pairs("corr", "Corr", _corr, carried=6),
+    _of_pairs("corr", "Corr", _corr, carried=6, divides_unguarded=True),
     _of_pairs("regr_slope", "RegrSlope", _regr_slope, carried=6, of_regression=True),
     _of_pairs("regr_intercept", "RegrIntercept", _regr_intercept, carried=6, of_regression=True),
+    _of_pairs("regr_r2", "RegrR2", _regr_r2, carried=6),
+    _of_pairs("regr_sxy", "RegrSXY", _regr_sxy),
 )

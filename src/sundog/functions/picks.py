@@ -1,12 +1,11 @@
 """Functions whose result is a value of one of the rows: first, last, any_value, nth_value, min_by, max_by.
 
-They depend on the order of rows; so does which of several rows with the same extreme value min_by and max_by take: the
-last one, as in Spark, whose buffer keeps its row only while the new one is strictly worse. Spark's order by group is
-that of the rows of a task, then that of the tasks; `operators/aggregate/phases.py` says how it is kept.
+The result depends on the order of rows. So does that of min_by and max_by if several rows have the same extreme value:
+the last one wins. Spark's buffer keeps its row only if the new one is strictly worse. Spark's order by group is the
+order of rows in a task, then the order of tasks; `operators/aggregate/phases.py` says how sundog keeps it.
 
-Over frames, a *candidate* is an element that may be picked: one that the FILTER keeps and, with IGNORE NULLS, that is
-not NULL. Where all elements are candidates the place is plain arithmetic on the frame's bounds; else it goes through
-running counts.
+Over frames, a *candidate* is an element that may be picked: one that passes the FILTER and, with IGNORE NULLS, is not
+NULL. If all elements are candidates, the position follows from the frame's bounds; else from running counts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sundog.kernels.windows.picks import nth_places
 class GroupedPick(WinningRow):
     """The first or last row of a group; a NULL counts as a value unless nulls are ignored.
 
-    A state is (value, is there one).
+    A state is (value, whether there is one).
     """
 
     def __init__(self, call: AggregateCall, *, last: bool = False) -> None:
@@ -99,9 +98,9 @@ class GroupedExtremeBy(WinningRow):
 
 
 class FramedExtremeBy(FrameFunction):
-    """The same over frames. Elements: the values, and what orders them, NULL where a row does not count.
+    """The same over frames. Elements: the values, and the values that order them, NULL if a row does not count.
 
-    Rows of one key may not travel as one: which of equal ones wins is up to their order.
+    Rows of one key may not be merged: their order decides which of equal ones wins.
     """
 
     def __init__(self, call: WindowCall, *, largest: bool) -> None:
@@ -118,7 +117,7 @@ class FramedExtremeBy(FrameFunction):
         values, order = elements.arrays
         return taken(values, *extreme_places(order, self._largest, starts, stops))
 
-    def essence(self, elements: Elements) -> Elements:
+    def summary(self, elements: Elements) -> Elements:
         values, order = elements.arrays
         whole = np.zeros(1, np.int32), np.array([elements.count], np.int32)
         places, found = extreme_places(order, self._largest, *whole)
@@ -127,15 +126,20 @@ class FramedExtremeBy(FrameFunction):
 
 
 class FramedPick(FrameFunction):
-    """The first, n-th or last value of a frame. Elements: the values, and which of them the filter keeps.
+    """The first, n-th or last value of a frame. Elements: the values, and which of them pass the filter.
 
-    `number` is the index of the argument that says which one; None for the first.
+    `number` is the index of the argument with the n of nth_value; None for the first.
     """
 
     def __init__(self, call: WindowCall, *, last: bool = False, number: int | None = None) -> None:
         super().__init__(call)
         self._last = last
         self._number = 1 if number is None else constant_argument(call, number)
+
+    @property
+    def rows_at_end(self) -> int:
+        """How many candidates at one end of the rows other ranges need."""
+        return 1 if self._last else self._number
 
     def elements(self, inputs: Inputs) -> Elements:
         kept = np.ones(inputs.count, np.bool_) if inputs.kept is None else inputs.kept
@@ -152,7 +156,7 @@ class FramedPick(FrameFunction):
             places = np.append(np.flatnonzero(candidates), 0)[np.where(found, places, -1)]
         return taken(elements.arrays[0], places, found)
 
-    def essence(self, elements: Elements) -> Elements:
+    def summary(self, elements: Elements) -> Elements:
         candidates = self._candidates(elements)
         rows = np.arange(elements.count) if candidates is None else np.flatnonzero(candidates)
         rows = rows[-1:] if self._last else rows[: self._number]
@@ -193,7 +197,7 @@ def _extreme_by(name: str, *, catalyst: str, largest: bool) -> Function:
 FUNCTIONS = (
     _pick("first", catalyst="First"),
     _pick("last", catalyst="Last", last=True),
-    _pick("any_value"),  # Catalyst makes it a First
+    _pick("any_value"),  # Catalyst rewrites it to First
     Function(
         name="nth_value",
         catalyst="NthValue",

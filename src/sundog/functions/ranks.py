@@ -1,7 +1,6 @@
-"""row_number, rank, dense_rank, ntile, percent_rank and cume_dist: functions of a row's place, not of values.
+"""row_number, rank, dense_rank, ntile, percent_rank and cume_dist: functions of a row's position, not of values.
 
-`Standing` says where a range stands in its window: how many rows and peer groups are before it, how many rows there are
-in all.
+`Standing` is the position of a range in its window: the number of rows and peer groups before it, and of all rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sundog.kernels.windows.ranks import dense_ranks, ranks, row_numbers, rows_u
 
 @dataclass(frozen=True)
 class Standing:
-    """`rows` is the number of rows of the whole window, None where the range is the whole window."""
+    """`rows` is the number of rows of the whole window; None if the range is the whole window."""
 
     rows_before: int = 0
     groups_before: int = 0
@@ -29,9 +28,9 @@ class Standing:
 
 
 Peers = Callable[[], Positions]
-"""Gives the starts of the groups of peers. Only some functions ask: finding them takes a pass over the order keys."""
+"""Gives the starts of the groups of peers. Only some functions need them: they take a pass over the order keys."""
 
-# The call, the starts of its segments, the groups of peers in them, and where the range stands -> a value per row.
+# The call, the starts of its segments, the groups of peers in them, and the range's position -> a value per row.
 RankFunction = Callable[[WindowCall, Positions, Peers, Standing], pa.Array]
 
 
@@ -84,7 +83,7 @@ def _ranks(segments: Positions, peers: Peers, standing: Standing) -> Longs:
 
 
 def _sizes(segments: Positions, standing: Standing) -> Longs:
-    """How many rows the window of each row has."""
+    """The number of rows in the window of each row."""
     sizes = np.diff(segments).astype(np.int64)
     if standing.rows is not None:
         sizes[:] = standing.rows

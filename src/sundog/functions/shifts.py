@@ -1,4 +1,4 @@
-"""lag and lead: the value of the row some rows away, whatever the frame. By group they do not exist."""
+"""lag and lead: the value some rows before or behind, whatever the frame. They have no grouped face."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sundog.functions.declaration import Function, Nulls, Order, Reach, same_or_
 from sundog.functions.framed import Elements, FrameFunction, Inputs, Longs, Positions, constant_argument, taken
 from sundog.kernels.windows.picks import places_away
 
-_NUMBER = 1  # the argument that says how many rows away; the third is what is given where there is no such row
+_NUMBER = 1  # index of the argument with the number of rows; the third argument is the default
 
 
 class Shift(FrameFunction):
-    """The value some rows away. Segments stand in for frames."""
+    """The value some rows before or behind. Segments take the place of frames."""
 
     def __init__(self, call: WindowCall, *, back: bool) -> None:
         super().__init__(call)
@@ -28,8 +28,8 @@ class Shift(FrameFunction):
     def elements(self, inputs: Inputs) -> Elements:
         return Elements(inputs.count, (inputs.args[0],))
 
-    def essence(self, elements: Elements) -> Elements:
-        """What is before this range's neighbour for a lag, what is behind it for a lead."""
+    def summary(self, elements: Elements) -> Elements:
+        """The values before the next range for a lag, those behind the previous range for a lead."""
         rows = np.arange(elements.count)
         if self.call.ignore_nulls and (valid := validity_of(elements.arrays[0])) is not None:
             rows = np.flatnonzero(valid)
@@ -43,7 +43,7 @@ class Shift(FrameFunction):
     def evaluate_rows(
         self, elements: Elements, rows: Longs, starts: Positions, stops: Positions
     ) -> tuple[pa.Array, Bools]:
-        """The value for each of `rows`, which lie in segments from `starts` to `stops`; and whether there is one."""
+        """The value for each of `rows`, which are in segments from `starts` to `stops`; and whether there is one."""
         values = elements.arrays[0]
         valid = validity_of(values) if self.call.ignore_nulls and self.distance != 0 else None
         if valid is None:

@@ -1,6 +1,6 @@
-"""The one table of functions, and what is asked of it by the name or the Catalyst class of a call.
+"""The one table of functions, looked up by the name or the Catalyst class of a call.
 
-The declarations stand at the end of each family's file (`declaration.py` says what they hold); here they are collected.
+The declarations are at the end of each family's file (`declaration.py` says what they contain).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BY_CATALYST = {function.catalyst: function for function in FUNCTIONS.values() i
 
 
 def of_catalyst(name: str) -> Function | None:
-    """The function that a class of Catalyst's is; None where sundog has none."""
+    """The function that a Catalyst class stands for; None if sundog has none."""
     return _BY_CATALYST.get(name)
 
 
@@ -38,7 +38,7 @@ def function_of(call: AggregateCall | WindowCall) -> Function:
 
 
 def accumulator_for(call: AggregateCall) -> Accumulator:
-    """A fresh accumulator, without groups. `distinct` is not its concern: see `operators/aggregate/phases.py`."""
+    """A new accumulator, without groups. It ignores `distinct`: see `operators/aggregate/phases.py`."""
     grouped = function_of(call).grouped
     if grouped is None:
         raise InternalError(f"no accumulator for the function {call.function}")
@@ -46,7 +46,7 @@ def accumulator_for(call: AggregateCall) -> Accumulator:
 
 
 def frame_function(call: WindowCall) -> FrameFunction:
-    """The implementation of a call that is not a function of the row's place alone."""
+    """The implementation of a call that is not a function of the row's position alone."""
     framed = function_of(call).framed
     if framed is None:
         raise InternalError(f"{call.function} is not computed over frames")
@@ -54,7 +54,7 @@ def frame_function(call: WindowCall) -> FrameFunction:
 
 
 def is_ranked(call: WindowCall) -> bool:
-    """Whether it is a function of the row's place alone."""
+    """Whether it is a function of the row's position alone."""
     return function_of(call).ranked is not None
 
 
@@ -80,24 +80,24 @@ def constant_of(call: WindowCall) -> int:
 
 
 def order_decides(call: AggregateCall | WindowCall) -> bool:
-    """Whether the order of rows decides between equals: the first zero of a minimum of -0.0 and 0.0 stays, as in
+    """Whether the order of rows decides between equal values: the minimum of -0.0 and 0.0 is the first of them, as in
     Spark."""
     return function_of(call).order_decides(call.args[0].dtype if call.args else None)
 
 
 def adds_doubles(call: AggregateCall | WindowCall) -> bool:
-    """Whether the order of addition can show in the last bits of the result."""
+    """Whether the order of addition can change the last bits of the result."""
     predicate = function_of(call).adds_doubles
     return predicate is not None and predicate(call.args[0].dtype)
 
 
 def is_rounded(call: AggregateCall | WindowCall) -> bool:
-    """Whether the result is a double that was computed, and not one of the arguments or a ratio of counts."""
+    """Whether the result is a computed double, not one of the arguments or a ratio of counts."""
     return function_of(call).adds_doubles is not None and bool(pa.types.is_floating(call.dtype))
 
 
 def may_raise(call: AggregateCall | WindowCall) -> bool:
-    """Whether the function itself may raise for some rows, whatever its arguments do."""
+    """Whether the function itself may raise for some rows, even if its arguments do not."""
     match function_of(call).overflow:
         case Overflow.OF_SUM:
             return sum_can_leave_its_type(call)

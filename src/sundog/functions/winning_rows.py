@@ -1,7 +1,7 @@
-"""Which row of a group or frame has the extreme value; and accumulators that keep the columns of the row that wins.
+"""The row of a group or frame with the extreme value; and accumulators that keep the columns of the winning row.
 
-What kind of value it is does not matter: a kernel finds the *row* of each group, and the columns are taken there. So
-one mechanism serves every type. Partial states compete like rows, those held before those that come.
+The type of the value does not matter: a kernel finds the *row* of each group, and the columns are taken from it. So one
+mechanism serves every type. Partial states compete like rows; states that are already held come before new ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def extreme_rows(order: Vector, valid: Bytes | None, largest: bool, groups: Groups) -> Rows:
-    """The row of each group whose value in `order` is the greatest or the least, the last of equal ones; or -1."""
+    """For each group the row with the greatest or the least value in `order`, the last of equal ones; or -1."""
     rows = np.full(groups.count, -1, np.int64)
     mask = mask_of(valid)
     if is_text(order.dtype):
@@ -50,7 +50,7 @@ def extreme_rows(order: Vector, valid: Bytes | None, largest: bool, groups: Grou
 def extreme_places(
     order: pa.Array, largest: bool, starts: Positions, stops: Positions
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The same by frame, and which frames have such a row: the greatest or least of rank and place in one word."""
+    """The same by frame, and which frames have such a row. Rank and place share a word, whose extreme is searched."""
     count, valid = len(order), validity_of(order)
     found = frames_that_count(as_counts(valid), starts, stops)
     places = np.arange(count, dtype=np.int64)
@@ -65,7 +65,7 @@ def extreme_places(
 
 
 def _ranks(values: pa.Array) -> npt.NDArray[np.int64]:
-    """The place of each value among the distinct ones in order; anything for NULL. Equal zeros have one place."""
+    """The rank of each value among the distinct ones; undefined for NULL. Equal zeros have one rank."""
     if pa.types.is_null(values.type):
         return np.zeros(len(values), np.int64)
     if pa.types.is_floating(values.type):
@@ -81,7 +81,7 @@ def _ranks(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """The place of each value among the distinct ones in order, and those."""
+    """The rank of each value among the distinct ones, and the distinct ones in order."""
     encoded = values.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     place = np.empty(max(len(order), 1), np.int64)
@@ -91,7 +91,7 @@ def ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
 
 
 class WinningRow(Accumulator):
-    """Keeps the columns of one row of each group; `_win` says which row that is."""
+    """Keeps the columns of one row of each group; `_win` chooses that row."""
 
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call)
@@ -99,7 +99,7 @@ class WinningRow(Accumulator):
         self._chosen = np.zeros(0, np.uint8)
 
     def _win(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> Rows:
-        """The winning row of each group, among those that `valid` lets compete; -1 where there is none."""
+        """The winning row of each group, among those that are `valid`; -1 if there is none."""
         raise NotImplementedError
 
     def _compete(self, columns: Sequence[Vector], valid: Bytes | None, groups: Groups) -> None:

@@ -8,9 +8,9 @@ A kernel is a plain loop over arrays that the caller owns. How it is compiled is
   checked;
 - cached on disk (`code_cache`), since a first call otherwise costs a compilation in each Python worker.
 
-Measured with numba 0.68 on one core of a server: importing numba 0.3 s; compiling a small kernel 0.15 to 0.2 s, the
-first of a process 0.4 s, since numba then sets itself up; loading one from the cache 3 ms, the first of a process
-0.03 s. A cached entry is about 20 kB. numba's own cache costs the same; `code_cache` says why it is not used.
+Measured with numba 0.68 on one core of a server: importing numba takes 0.3 s. Compiling a small kernel takes 0.15 to
+0.2 s, the first of a process 0.4 s with numba's initialization. Loading one from the cache takes 3 ms, the first of a
+process 0.03 s. A cached entry is about 20 kB. numba's own cache costs the same; `code_cache` says why it is not used.
 """
 
 from __future__ import annotations

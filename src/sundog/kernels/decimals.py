@@ -1,12 +1,12 @@
 """Columns of decimals as 128-bit integers: rescaling, arithmetic, conversion to doubles.
 
 A decimal column is an array of (low, high) words, as Arrow holds it. An operand of one row stands for all rows (`step`
-0 instead of 1). Results are rounded half away from zero, as Spark rounds. A row whose result has more digits than its
-type, or whose intermediate result needs more than 256 bits, is marked in `undone` and left to the caller, who knows
-what Spark does about it; nearly always there is none. Rows with `valid` 0 are skipped; an empty `valid` means all.
+0 instead of 1). Results are rounded half away from zero, like Spark's. A row whose result has more digits than its
+type, or whose intermediate result needs more than 256 bits, is marked in `undone`. Such rows are rare; the caller
+computes them as Spark does. Rows with `valid` 0 are skipped; an empty `valid` means all.
 
-Most decimals are prices and quantities, so each loop first looks whether 64 bits do: a product then takes 3 ns a row
-instead of 12.
+Most decimals are prices and quantities, so each loop first checks whether 64 bits are enough: a product then takes 3 ns
+a row instead of 12.
 
 Powers of ten come in as words, `factor` (low, high) or `parts`: two one-word divisors one after the other, since
 dividing by 10^25 is dividing by 10^19 and then by 10^6. Helpers get words, never arrays: an array that is passed on is

@@ -1,9 +1,9 @@
 """Counts, means and moments of two disjoint sets put together: the formula of variances, covariances and regression.
 
 A row is a set of one: count 1, mean x, moments 0. The formulas are those of Chan, Golub and LeVeque, in the form that
-Spark uses: the mean moves by its share of the difference and the moment grows by the product of the differences, so
-that the variance of {7000000000005, 7000000000007} is exactly 1. By group (`groups/by_group_moments.py`) and over
-frames (`windows/moments.py`) they are the same.
+Spark uses. The mean moves by its share of the difference, and the moment grows by the product of the differences. So
+the variance of {7000000000005, 7000000000007} is exactly 1. By group (`groups/by_group_moments.py`) and over frames
+(`windows/moments.py`) they are the same.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 That is Arrow's string_view, so such arrays need no conversion. `blocks` are the addresses of the blocks. A short
 string is equal to another exactly if both words are; for a long one the bytes decide, and only when length and prefix
-already agree. NULL is (0, 0), told from the empty string by validity.
+already agree. NULL is (0, 0); only its validity bit differs from the empty string.
 
 The bytes of a short string are read as two overlapping loads where the buffer goes on for 16 bytes, else one by one:
 Arrow pads its own buffers; a buffer from elsewhere may end with its last string.
@@ -40,7 +40,7 @@ def length_of(word0: int) -> int:
 
 @kernel(inline=True)
 def address_of(word1: int, blocks: Any) -> Any:
-    """Where the bytes of a long string are."""
+    """The address of a long string's bytes."""
     return blocks[word1 & 0xFFFFFFFF] + (word1 >> 32)
 
 
@@ -198,8 +198,8 @@ def _bytes_4_to_12(word0: int, word1: int, blocks: Any) -> Any:
 def less_view(views: Any, left: int, right: int, blocks: Any) -> bool:
     """Whether the string of row `left` comes before that of row `right` by unsigned bytes.
 
-    Zero padding never misleads: where padding meets a byte above zero the padded string is the shorter prefix, and
-    where all twelve bytes agree the shorter string has no byte that the longer has not.
+    Zero padding does not change the order. Where padding meets a byte above zero, the padded string is the shorter
+    prefix; where all twelve bytes agree, the shorter string has no byte that the longer lacks.
     """
     left_prefix = _big_endian(np.uint64(views[left, 0]) >> np.uint64(32))
     right_prefix = _big_endian(np.uint64(views[right, 0]) >> np.uint64(32))

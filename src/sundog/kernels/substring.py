@@ -1,9 +1,8 @@
-"""Which strings hold a given one: `LIKE '%needle%'` over a whole column of bytes that lie behind each other.
+"""Substring search, `LIKE '%needle%'`, over a whole column of contiguous bytes.
 
-The bytes are looked through as if they were one string, 64 at a time: two bytes of the needle at their distance, the
-rarest it has, are compared in vectors, and only where both are found is anything else looked at. A match must end where
-its row ends; the rest of a row that has matched is skipped. Arrow goes byte by byte: 1.7 to 2.3 ns each against 0.2
-here.
+The bytes are searched as if they were one string, 64 at a time. The two rarest bytes of the needle are compared in
+vectors, at their distance; the other bytes are compared only where both match. A match must end where its row ends; the
+rest of a row that has matched is skipped. Arrow goes byte by byte: 1.7 to 2.3 ns each against 0.2 here.
 """
 
 from __future__ import annotations

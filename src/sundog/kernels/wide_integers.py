@@ -1,6 +1,6 @@
 """Integers of 128 and 256 bits as 64-bit words, lowest first, for decimals of up to 38 digits.
 
-numba has no wider integers than 64 bits. Magnitudes are kept here, without a sign; whoever calls puts the sign back.
+numba has no wider integers than 64 bits. Magnitudes are kept here, without a sign; the caller applies the sign.
 Division is Knuth's algorithm D in words of 64 bits, as in Hacker's Delight (divlu), with a divisor of one or two words:
 about 10 ns a quotient where Python's integers take microseconds.
 """

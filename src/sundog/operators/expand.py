@@ -1,5 +1,5 @@
-"""Each row once for each of several projections: the rows of ROLLUP, CUBE and GROUPING SETS, and of DISTINCT over
-several lists of arguments, which Catalyst groups in one pass over rows that it has multiplied before."""
+"""`Expand`: each row once for each of several projections. Catalyst plans ROLLUP, CUBE and GROUPING SETS so, and
+DISTINCT over several lists of arguments, and groups the multiplied rows in one pass."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ class ExpandOperator(Operator):
             return batch.select([])
         return pa.RecordBatch.from_arrays([_plain(evaluate(expr, batch)) for expr in exprs], schema=self.output)
 
-    def describe(self) -> str:
+    name = "Expand"
+
+    @property
+    def details(self) -> str:
         lists = ", ".join(f"[{', '.join(map(render, exprs))}]" for exprs in self.projections)
-        return f"Expand: [{lists}] AS [{', '.join(self.output.names)}]"
+        return f"[{lists}] AS [{', '.join(self.output.names)}]"
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """One projection passes a column on that another replaces by NULL, so dictionaries would not be the same."""
+    """Without dictionaries: one projection passes a column on that another replaces by NULL, and theirs would
+    differ."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

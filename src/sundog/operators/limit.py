@@ -41,5 +41,8 @@ class LimitOperator(Operator):
             if left == 0:
                 return
 
-    def describe(self) -> str:
-        return f"Limit: fetch={self.limit}" + (f", skip={self.offset}" if self.offset else "")
+    name = "Limit"
+
+    @property
+    def details(self) -> str:
+        return f"fetch={self.limit}" + (f", skip={self.offset}" if self.offset else "")

@@ -37,8 +37,11 @@ class ProjectOperator(Operator):
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def describe(self) -> str:
+    name = "Project"
+
+    @property
+    def details(self) -> str:
         parts = [
             named.name if named.is_passthrough else f"{render(named.expr)} AS {named.name}" for named in self.exprs
         ]
-        return f"Project: [{', '.join(parts)}]"
+        return f"[{', '.join(parts)}]"

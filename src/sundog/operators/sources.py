@@ -1,23 +1,31 @@
-"""Where the batches of a task come from, if not from another stage: files, or rows that are there already."""
+"""The inputs of tasks that do not come from another stage: files, or batches in memory."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sundog.operators.context import TaskContext
+from sundog.operators.base import Described, Operator
+from sundog.operators.context import TaskContext, counted
 
 
-class Source(Protocol):
+class Source(ABC):
     """The input of one task; picklable where tasks run on executors."""
 
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        """Its steps, the last step first. The context of `read` is that of the first of these (`at_step`)."""
+        return ()
+
+    @abstractmethod
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]: ...
 
 
-class BatchSource:
-    """Batches that are already here. Gives each away as it is read, so that memory goes down as work goes on."""
+class BatchSource(Source):
+    """Batches in memory. Each is released as it is read, so that memory shrinks as the task proceeds."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
         self._batches = list(batches)
@@ -28,7 +36,7 @@ class BatchSource:
             yield self._batches.pop()
 
 
-class ChainedSources:
+class ChainedSources(Source):
     """Several sources, one after the other."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -39,11 +47,51 @@ class ChainedSources:
             yield from source.read(context)
 
 
-class HeldBatches:
-    """Batches that are already here and stay, to be read several times."""
+class HeldBatches(Source):
+    """Batches in memory that stay there, to be read several times."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
         self._batches = tuple(batches)
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         yield from self._batches
+
+
+@dataclass(frozen=True)
+class LocalRead(Source, Described):
+    """Rows that are part of the query: its only task carries them."""
+
+    name = "LocalRows"
+
+    batch: pa.RecordBatch
+
+    @property
+    def details(self) -> str:
+        return f"rows={self.batch.num_rows}, columns=[{', '.join(self.batch.schema.names)}]"
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return (self,)
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        if self.batch.num_rows:
+            yield self.batch
+
+
+@dataclass(frozen=True)
+class OperatedSource(Source):
+    """A source with operators, at least one: a branch of a union."""
+
+    source: Source
+    operators: tuple[Operator, ...]
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return (*reversed(self.operators), *self.source.steps)
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        batches = self.source.read(context.at_step(len(self.operators)))
+        for place, operator in enumerate(self.operators):
+            step = len(self.operators) - place
+            batches = operator.run(counted(batches, context.step(step)), context.at_step(step - 1))
+        return batches

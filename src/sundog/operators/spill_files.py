@@ -1,7 +1,7 @@
-"""Rows on disk, in several cuts, for what does not fit the memory of a task: written first, then read back cut by cut.
+"""Rows on disk, in several cuts, for what exceeds a task's memory budget: written first, then read back cut by cut.
 
-Files are Arrow streams in the task's scratch folder, one per cut, appended to each time memory runs out. The folder
-goes with the task, however it ends.
+Files are Arrow streams in the task's scratch folder, one per cut, appended to each time memory runs out. The folder is
+removed with the task, however the task ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sundog.operators.context import TaskContext
 
-CUTS = 16  # into which rows are cut by hash; a cut that does not fit either is cut again, by other bits
+CUTS = 16  # cuts by hash; a cut that does not fit either is cut again, by further bits
 
 
 class SpillFiles:
@@ -41,8 +41,8 @@ class SpillFiles:
         return sorted(self._writers)
 
     def read(self, cut: int, again: bool = False) -> Iterator[pa.RecordBatch]:
-        """The batches of a cut, in the order in which they were written. The file is gone after the last, unless it is
-        to be read `again`."""
+        """The batches of a cut, in the order in which they were written. The file is removed after the last, unless it
+        is to be read `again`."""
         if cut not in self._writers:
             return
         with pa.OSFile(str(self._path(cut)), "rb") as file, pa.ipc.open_stream(file) as reader:

@@ -1,11 +1,11 @@
-"""From the path that Spark lists to bytes: local files directly, object stores through Arrow's file systems.
+"""Opens the paths that Spark lists: local files directly, object stores through Arrow's file systems.
 
 Spark names files by URI (`file:/a/b%20c`, `s3a://bucket/key`) and configures access through Hadoop's `fs.*` settings,
 which `store_settings.py` translates or refuses.
 
 Local files are read with plain `pread`. A memory map was measured on row groups of 100,000 rows: 25.9 ms against
-24.5 ms for 16 columns, 1.2 ms against 1.2-1.4 ms for one. It gains nothing, and a file truncated under a map kills the
-process where a read returns an error.
+24.5 ms for 16 columns, 1.2 ms against 1.2-1.4 ms for one. It gains nothing, and if a mapped file is truncated, the
+process is killed where a read would return an error.
 """
 
 from __future__ import annotations

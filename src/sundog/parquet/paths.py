@@ -1,5 +1,4 @@
-"""URIs as Spark lists them (`file:/a/b%20c`, `s3a://bucket/key`) and paths as a file system wants them. Opens
-nothing."""
+"""URIs as Spark lists them (`file:/a/b%20c`, `s3a://bucket/key`), and paths for file systems. Opens nothing."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ def is_local(uri: str) -> bool:
 
 
 def authority_of(uri: str) -> str:
-    """What stands between `//` and the path: a bucket, or a host."""
+    """The part between `//` and the path: a bucket, or a host."""
     return urlsplit(uri).netloc
 
 
 def plain_path(uri: str) -> str:
-    """The path as the file system itself wants it. A string without a scheme is a local path already."""
+    """The path for the file system itself. A string without a scheme is a local path already."""
     if uri.startswith("/"):
         return uri
     scheme = scheme_of(uri)

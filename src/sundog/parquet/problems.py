@@ -1,8 +1,8 @@
-"""What can be wrong with a file, as errors that name the file.
+"""Problems of files, as errors that name the file.
 
-The caller answers both in the same way: it gives the whole query back to Spark. If the file is really broken, Spark
-raises its own error, or passes it over if an option says so; if only sundog cannot read it, the user gets the answer
-all the same. They are picklable, since a task on an executor raises them too.
+Both have the same consequence: Spark runs the whole query. If the file is really broken, Spark raises its own error, or
+skips it if an option says so; if only sundog cannot read it, the user still gets the answer. They are picklable, since
+tasks on executors raise them too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sundog.errors import SundogError
 
 
 class ProblemKind(Enum):
-    """Each value is how the sentence starts."""
+    """Each value is the beginning of the sentence."""
 
     MISSING = "The file is gone"
     CORRUPT = "The file cannot be read as Parquet"

@@ -1,7 +1,7 @@
-"""Parquet files and how to read them: which columns under which names, what changes their meaning, and how to open
+"""Parquet files and how to read them: columns and their names, options that change their meaning, and how to open
 them.
 
-Nothing here opens a file. Which files there are, a table says (`tables/table.py`).
+Nothing here opens a file. A table lists the files (`tables/table.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class DataFile:
-    """One Parquet file as Spark listed it. `partition_values` are Python values, in the table's order.
+    """One Parquet file when the query was planned. `partition_values` are Python values, in the table's order.
 
-    `deletes` are the paths of files that say which of its rows are no longer part of the table.
+    `modified_ms`: its present modification time, 0 if unknown.
+    `deletes`: the paths of files that list those of its rows that are no longer part of the table.
     """
 
     path: str
@@ -28,7 +29,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column to read: under which name it is found in the files, and what it must come out as.
+    """A column to read: its name in the files, and its type in the query.
 
     With a `field_id` it is found by that alone, whatever its name in a file.
     `default` is the value in files that do not hold the column, as `pa.scalar(default, dtype)` takes it.
@@ -52,7 +53,7 @@ class PartitionColumn:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What changes the meaning of the bytes or of a failure to read them."""
+    """Options that change the meaning of the bytes, or of a failure to read them."""
 
     case_sensitive: bool = False
     ignore_missing_files: bool = False
@@ -65,7 +66,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class ReadSpec:
-    """How files are read, whichever they are: what a task is told once, beside its files."""
+    """How files are read, whichever files: sent to a task once, beside its files."""
 
     file_columns: tuple[FileColumn, ...]
     partition_columns: tuple[PartitionColumn, ...] = ()

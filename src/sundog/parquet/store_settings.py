@@ -1,9 +1,9 @@
-"""Hadoop's settings of an object store as arguments of Arrow's file system, or a sentence why not.
+"""Hadoop's settings of an object store as arguments of Arrow's file system, or a sentence why that is not possible.
 
-Hadoop has a hundred settings for each store, in the session, in read options and for single buckets. Three kinds are
-told apart: those with a counterpart in Arrow, those that only tune (timeouts, threads, read-ahead, how files are
-written), and all others. One of the others may change *what is read or who reads it* (a role, a proxy, a key store,
-encryption by the client), so it leaves the query to Spark. Nothing here opens anything.
+Hadoop has a hundred settings for each store, in the session, in read options and for single buckets. There are three
+kinds: those with a counterpart in Arrow, those that only tune (timeouts, threads, read-ahead, how files are written),
+and all others. One of the others may change *what is read or who reads it* (a role, a proxy, a key store, encryption by
+the client), so the query is left to Spark. Nothing here opens a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 _SIMPLE_KEYS = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
 _TEMPORARY_KEYS = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 _KNOWN_S3_PROVIDERS = (_ANONYMOUS, _SIMPLE_KEYS, _TEMPORARY_KEYS)
-_SERVER_SIDE = ("", "AES256", "SSE-S3", "SSE-KMS", "DSSE-KMS")  # the server decrypts for whoever may read
+_SERVER_SIDE = ("", "AES256", "SSE-S3", "SSE-KMS", "DSSE-KMS")  # decrypted by the server for every permitted reader
 _GCS_DEFAULT_AUTH = ("", "APPLICATION_DEFAULT", "COMPUTE_ENGINE")
 
 _UNDERSTOOD = {
@@ -67,7 +67,7 @@ class UnsupportedFileSystem(ValueError):
 def needed_settings(scheme: str, authorities: Iterable[str], settings: Iterable[tuple[str, str]]) -> Settings:
     """Of all settings that differ from Hadoop's defaults, those that Arrow's file system is made with.
 
-    Keys of buckets that are not read are left out. Raises UnsupportedFileSystem where one may change what is read.
+    Keys of buckets that are not read are left out. Raises UnsupportedFileSystem if one may change what is read.
     """
     if scheme not in PREFIXES:
         raise UnsupportedFileSystem(f"There is no file system for {scheme}:// paths.")
@@ -90,7 +90,7 @@ def needed_settings(scheme: str, authorities: Iterable[str], settings: Iterable[
 
 
 def for_authority(scheme: str, authority: str, settings: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The settings without their prefix, where those of a bucket win over the general ones, as Hadoop's S3A has it."""
+    """The settings without their prefix; those of a bucket override the general ones, as in Hadoop's S3A."""
     plain, of_bucket = {}, {}
     for key, value in settings:
         name = key.removeprefix(PREFIXES.get(scheme, ""))

@@ -1,15 +1,18 @@
-"""Which subtrees of a plan mean the same rows, whatever their columns are called.
+"""Which subtrees of a plan give the same rows, whatever their columns are called.
 
-A CTE that is used twice is two subtrees in Catalyst's plan, and each has column ids of its own. So a column is named
-here by what it is (which column of which files, which expression over which rows), and a node by its operation and the
-numbers of its children: equal numbers, equal rows. Columns that a node only hides do not count.
+A CTE that is used twice is two subtrees in Catalyst's plan, and each has column ids of its own. So a column is
+identified here by its meaning: which column of which files, or which expression over which rows. A node is identified
+by its operation and the numbers of its children. Equal numbers mean equal rows. Columns that a node does not put out do
+not count. A window is the exception, as its rows have all columns below it: one that is read for one place may lack
+columns that another needs. Nor does it count if a WHERE wants a column not to be NULL that never is: Catalyst adds that
+for keys of joins, so in one place only.
 
-A limit without an order has no equal: which rows it gives is chance. Nor have rows of Spark's.
+A limit without an order equals nothing, since any rows may be its result. Nor do foreign rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -25,6 +28,7 @@ from sundog.plan.logical import (
     LogicalPlan,
     Project,
     Scan,
+    Shared,
     Sort,
     TopK,
     Union,
@@ -38,20 +42,27 @@ Names = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Meaning:
-    """`number` is the same for equal rows. `names`: what each column is, hidden ones too."""
+    """`number` is the same for equal rows. `names`: the meaning of each column, also of those that are not put out."""
 
     number: int
     names: Names
 
 
+def own_predicate(scan: Scan) -> Expr | None:
+    """The whole WHERE of a scan, if nothing is known of its rows."""
+    return scan.predicate
+
+
 class EqualPlans:
     """Numbers for the subtrees of one plan."""
 
-    def __init__(self, root: LogicalPlan) -> None:
+    def __init__(self, root: LogicalPlan, predicate_of: Callable[[Scan], Expr | None] = own_predicate) -> None:
+        """`predicate_of`: the WHERE of a scan without what holds for all of its rows."""
         self._numbers: dict[Any, int] = {}
         self._tables: dict[int, int] = {}
         self._meanings: dict[int, Meaning] = {}
-        self._root = root  # so that no id of a node is given away twice
+        self._predicate_of = predicate_of
+        self._root = root  # keeps the nodes alive, so that no `id` is used again
         for node in children_first(root):
             self._meanings[id(node)] = self._meaning(node)
 
@@ -71,8 +82,8 @@ class EqualPlans:
             case Scan() if not node.filters:
                 return self._scan(node)
             case LocalRows():
-                told = node.batch.rename_columns([str(at) for at in range(len(node.schema))])
-                number = self._number("rows", told.serialize().to_pybytes(), tuple(node.schema.types))
+                unnamed = node.batch.rename_columns([str(at) for at in range(len(node.schema))])
+                number = self._number("rows", unnamed.serialize().to_pybytes(), tuple(node.schema.types))
                 return Meaning(number, self._by_place(node, number))
             case Filter():
                 number = self._number("Filter", below[0].number, _renamed(node.predicate, below[0]))
@@ -85,16 +96,22 @@ class EqualPlans:
             case Window():
                 order = _renamed((node.partition_by, node.order_by), below[0])
                 calls = {call.name: _renamed(replace(call, name=""), below[0]) for call in node.calls}
-                number = self._number("Window", below[0].number, order, frozenset(calls.values()))
+                shown = frozenset(below[0].names[name] for name in node.child.schema.names)
+                number = self._number("Window", below[0].number, shown, order, frozenset(calls.values()))
                 over = {name: self._name("over", below[0].number, order, call) for name, call in calls.items()}
                 return Meaning(number, {**below[0].names, **over})
             case Join():
                 return self._join(node, below[0], below[1])
             case Union():
                 inputs = zip(below, node.inputs, strict=True)
-                told = tuple((known.number, *(known.names[n] for n in child.schema.names)) for known, child in inputs)
-                number = self._number("Union", told)
+                by_place = tuple(
+                    (known.number, *(known.names[n] for n in child.schema.names)) for known, child in inputs
+                )
+                number = self._number("Union", by_place)
                 return Meaning(number, self._by_place(node, number))
+            case Shared():
+                number = self._number("Shared", node.number)
+                return Meaning(number, {name: self._name("of", number, source) for source, name in node.columns})
             case Expand():
                 number = self._number("Expand", below[0].number, _renamed(node.projections, below[0]))
                 return Meaning(number, self._by_place(node, number))
@@ -110,13 +127,14 @@ class EqualPlans:
         columns: list[FileColumn | PartitionColumn] = [*node.table.file_columns, *node.table.partition_columns]
         names = {each.name: self._name("column", table, replace(each, name="")) for each in columns}
         read = frozenset(names[name] for name in node.columns)
-        return Meaning(self._number("Scan", table, read, _renamed(node.predicate, Meaning(0, names))), names)
+        predicate = _renamed(self._predicate_of(node), Meaning(0, names))
+        return Meaning(self._number("Scan", table, read, predicate), names)
 
     def _table(self, table: Table) -> int:
-        """Its files as they are now and how they are read; columns are told apart by themselves."""
+        """The table's files as they are now, and how they are read; columns have meanings of their own."""
         if id(table) not in self._tables:
-            told = (type(table), table.files, table.options, table.filesystem, table.label, table.snapshot)
-            self._tables[id(table)] = self._number("table", told)
+            identity = (type(table), table.files, table.options, table.filesystem, table.label, table.snapshot)
+            self._tables[id(table)] = self._number("table", identity)
         return self._tables[id(table)]
 
     def _aggregate(self, node: Aggregate, below: Meaning) -> Meaning:
@@ -127,12 +145,12 @@ class EqualPlans:
         return Meaning(number, names)
 
     def _join(self, node: Join, left: Meaning, right: Meaning) -> Meaning:
-        """The sides may read one table: their columns are told apart by the side."""
+        """A join. Both sides may read one table, so a column's meaning includes the side that it comes from."""
         of_left = {name: self._name("left", known) for name, known in left.names.items()}
         of_right = {name: self._name("right", known) for name, known in right.names.items()}
         both = Meaning(0, {**of_left, **of_right})
-        told = (node.kind, _renamed(node.keys, both), _renamed(node.condition, both))
-        number = self._number("Join", left.number, right.number, *told)
+        condition = (node.kind, _renamed(node.keys, both), _renamed(node.condition, both))
+        number = self._number("Join", left.number, right.number, *condition)
         exists = {} if node.exists is None else {node.exists: self._name("exists", number)}
         return Meaning(number, {**of_left, **(of_right if node.kind.shows_right else {}), **exists})
 
@@ -144,7 +162,7 @@ class EqualPlans:
 
 
 def _renamed(value: Any, below: Meaning) -> Any:
-    """A field of a node with its columns named by what they are."""
+    """A field of a node in which columns are replaced by their meanings."""
     if isinstance(value, Expr):
         return transform_up(value, lambda e: Column(below.names[e.name], e.dtype) if isinstance(e, Column) else e)
     if isinstance(value, tuple):

@@ -1,6 +1,6 @@
-"""A stage graph as the lines of a tree, root first: what explain prints, the report draws and tests compare.
+"""A stage graph as the lines of a tree, root first: for explain, the report and the tests.
 
-A line refers to the object that it describes, so that no text has to be parsed.
+A line refers to the object that it describes, so that no text is parsed.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from sundog.operators.base import Described
+from sundog.plan.outputs import Hold
 from sundog.plan.stages import (
     BuildRows,
-    Described,
+    CollectedRows,
     FirstSparkKeys,
-    Hold,
     Input,
     PairedRows,
     Parts,
@@ -20,39 +21,61 @@ from sundog.plan.stages import (
     Stage,
     StageGraph,
     StageRows,
+    Summaries,
 )
 
 
 @dataclass(frozen=True)
-class Line:
-    """One step: taken by which stages, and at which place in their chains. `input`: of which of several inputs.
+class Counter:
+    """The place of a step's counts: a position in the chain of a stage.
 
-    0 is the input, the one after the last operator the output; None for a further step of an input, which is counted
-    with the first.
+    Place 0 is the input, the one after the last operator the output. `input`: which of several inputs; `step`: which
+    of its steps, from the last that it takes.
     """
+
+    stage: Stage
+    place: int
+    input: int | None = None
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step, and the place of its counts. `before`: the same, for rows that the planner had first."""
 
     depth: int
     spec: Described
-    stages: tuple[Stage, ...]
-    operator: int | None
-    input: int | None = None
+    counters: tuple[Counter, ...] = ()
+    before: tuple[Counter, ...] = ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages that took the step."""
+        return tuple(each.stage for each in self.before or self.counters)
 
     @property
     def text(self) -> str:
         return self.spec.describe()
 
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def details(self) -> str:
+        return self.spec.details
+
 
 @dataclass(frozen=True)
-class _Union:
+class _SeveralInputs(Described):
     """A stage with several inputs."""
 
-    def describe(self) -> str:
-        return "Union"
+    name = "Union"
 
 
 def outline(graph: StageGraph) -> list[Line]:
-    """The steps from the result down to the files; of a plan that failed on the way, from the last stage that it
-    has. Then those of its subqueries."""
+    """The steps from the result down to the files, then those of its subqueries. Of a plan that failed before it was
+    complete: from the last stage on."""
     root = graph.result or (graph.stages[-1] if graph.stages else None)
     held: set[int] = set()
     lines = [] if root is None else list(_stage_lines(root, 0, held))
@@ -63,35 +86,29 @@ def outline(graph: StageGraph) -> list[Line]:
 
 
 @dataclass(frozen=True)
-class _BuildSide:
-    """The build side of a join, above the steps that made it."""
+class _HeldAbove(Described):
+    """Rows of a subplan whose steps are shown above, at its first reader."""
 
-    def describe(self) -> str:
-        return "BuildSide"
-
-
-@dataclass(frozen=True)
-class _HeldAbove:
-    """Rows of a subplan whose steps are above, at its first reader."""
+    name = "HeldRows"
 
     number: int
 
-    def describe(self) -> str:
-        return f"HeldRows: of the Hold above, stage {self.number}"
+    @property
+    def details(self) -> str:
+        return f"of the Hold above, stage {self.number}"
 
 
 def _stage_lines(stage: Stage, depth: int, held: set[int]) -> Iterator[Line]:
-    """`held`: the numbers of the stages that hold their rows and are described already."""
+    """`held`: the numbers of the stages that hold their rows and are shown already."""
     builds = {each.operator: each.stage for each in stage.inputs if isinstance(each, BuildRows)}
     inputs = [each for each in stage.inputs if not isinstance(each, BuildRows)]
     for number in range(len(stage.operators), 0, -1):
-        yield Line(depth, stage.operators[number - 1], (stage,), number)
+        yield Line(depth, stage.operators[number - 1], (Counter(stage, number),))
         depth += 1
         if number in builds:
-            yield Line(depth, _BuildSide(), (builds[number],), len(builds[number].operators))
-            yield from _stage_lines(builds[number], depth + 1, held)
+            yield from _output_lines(builds[number], depth, held)
     if len(inputs) > 1:
-        yield Line(depth, _Union(), (stage,), None)
+        yield Line(depth, _SeveralInputs())
         depth += 1
     for number, each in enumerate(inputs):
         yield from _input_lines(each, stage, depth, number if len(inputs) > 1 else None, held)
@@ -99,14 +116,17 @@ def _stage_lines(stage: Stage, depth: int, held: set[int]) -> Iterator[Line]:
 
 def _input_lines(each: Input, stage: Stage, depth: int, place: int | None, held: set[int]) -> Iterator[Line]:
     match each:
-        case Parts(reads=reads, done_by=done_by):
-            for number, spec in enumerate(reads):
-                stages = done_by[number] if done_by else (stage,)
-                yield Line(depth + number, spec, stages, 0 if done_by or not number else None, place)
-        case SparkRows() | FirstSparkKeys():
-            yield Line(depth, each, (stage,), 0)
+        case Parts(steps=steps, done_by=done_by):
+            for number, spec in enumerate(steps):
+                taken = [Counter(stage, 0, step=step) for stage, step in done_by[number]] if done_by else []
+                yield Line(depth + number, spec, (Counter(stage, 0, place, number),), tuple(taken))
+        case SparkRows() | FirstSparkKeys() | CollectedRows():
+            yield Line(depth, each, (Counter(stage, 0, place),))
         case StageRows(stage=before):
             yield from _output_lines(before, depth, held)
+        case Summaries(stage=before):
+            yield Line(depth, each, (Counter(stage, 0, place),))
+            yield from _output_lines(before, depth + 1, held)
         case PairedRows(build=build, probe=probe):
             for before in (build, probe):
                 yield from _output_lines(before, depth, held)
@@ -114,17 +134,18 @@ def _input_lines(each: Input, stage: Stage, depth: int, place: int | None, held:
 
 def _output_lines(stage: Stage, depth: int, held: set[int]) -> Iterator[Line]:
     if stage.number in held:
-        yield Line(depth, _HeldAbove(stage.number), (stage,), None)
+        yield Line(depth, _HeldAbove(stage.number))
         return
     if isinstance(stage.output, Hold):
         held.add(stage.number)
-    yield Line(depth, stage.output, (stage,), len(stage.operators) + 1)
+    yield Line(depth, stage.output, (Counter(stage, len(stage.operators) + 1),))
     yield from _stage_lines(stage, depth + 1, held)
 
 
 def steps_of(graph: StageGraph) -> list[Stage]:
-    """Stages that are not below the result: probes, samples, rounds, strategies that were given up."""
-    shown = {stage.number for line in outline(graph) for stage in line.stages}
+    """Stages that are not below the result: probes, samples, rounds, abandoned strategies."""
+    lines = outline(graph)
+    shown = {each.stage.number for line in lines for each in (*line.counters, *line.before)}
     shown |= set() if graph.result is None else {graph.result.number}
     return [stage for stage in graph.stages if stage.number not in shown]
 

@@ -1,14 +1,14 @@
-"""What a session has learnt of its own queries: which ones Spark runs faster than sundog.
+"""Learned choices of a session: which of its own queries Spark runs faster than sundog.
 
-    first runs          with sundog. The first of all compiles kernels and reads footers, so the least time counts
-    a suspicious time   more than what Spark would take by a low guess (`Costs.spark_seconds`): the next run is
-                        Spark's, and tells which of the two is faster
+    first runs          with sundog. The very first compiles kernels and reads footers, so the shortest time counts
+    a suspicious time   more than a low estimate of Spark's time (`Costs.spark_seconds`): the next run is on Spark, and
+                        shows which of the two is faster
     Spark was faster    the query is left to Spark, with reason LEARNED and both times
-    sundog was faster   the query is sundog's, and is not tried on Spark again
+    sundog was faster   the query stays with sundog, and is not tried on Spark again
 
-A query is known by its action and its shape (`front/query_shape.py`), so a verdict holds for other constants as well.
-They may select far more rows: where Spark then takes several times longer than what was learnt, the verdict is dropped.
-Nothing is kept beyond the session, and nothing here changes an answer. `spark.sundog.learn=false` switches it off.
+A query is identified by its action and its shape (`front/query_shape.py`), so a verdict holds for other constants as
+well. These may select far more rows: if Spark then takes several times the learned time, the verdict is dropped.
+Nothing is kept beyond the session, and no answer changes. `spark.sundog.learn=false` switches it off.
 """
 
 from __future__ import annotations
@@ -21,15 +21,12 @@ from enum import Enum
 from time import perf_counter
 from typing import TypeVar
 
+from sundog.plan.costs import Costs
 from sundog.support import Code, Reason
 
 T = TypeVar("T")
 
-_MAX_SHAPES = 1000  # of queries that a session remembers
-_MIN_RUNS = 2  # the first one compiles kernels, reads footers and warms caches
-_MIN_LOSS_SECONDS = 0.05  # less is not worth a run on Spark, and is within what two runs of one query differ by
-_MIN_LOSS_SHARE = 0.1  # of Spark's time
-_MAX_GROWTH = 3.0  # of Spark's time over the learnt one, beyond which constants select other amounts of rows
+_MAX_SHAPES = 1000  # queries that a session remembers
 
 
 class Choice(Enum):
@@ -42,60 +39,52 @@ class Choice(Enum):
 
 @dataclass
 class _Record:
-    """The times of one query: sundog's least, and Spark's last."""
+    """The times of one query: sundog's shortest, and Spark's last."""
 
     runs: int = 0
     sundog_seconds: float = float("inf")
     spark_guess: float = 0.0
     spark_seconds: float | None = None
 
-    @property
-    def is_lost(self) -> bool:
-        return self.spark_seconds is not None and _loses(self.sundog_seconds, self.spark_seconds)
-
-    @property
-    def is_suspicious(self) -> bool:
-        return self.spark_seconds is None and self.runs >= _MIN_RUNS and _loses(self.sundog_seconds, self.spark_guess)
-
-
-def _loses(sundog_seconds: float, spark_seconds: float) -> bool:
-    return sundog_seconds - spark_seconds > max(_MIN_LOSS_SECONDS, _MIN_LOSS_SHARE * spark_seconds)
+    def choice(self, costs: Costs) -> Choice:
+        if self.spark_seconds is not None:
+            return Choice.SPARK if costs.is_loss(self.sundog_seconds, self.spark_seconds) else Choice.SUNDOG
+        is_known = self.runs >= costs.learnt_runs
+        return Choice.TRY_SPARK if is_known and costs.is_loss(self.sundog_seconds, self.spark_guess) else Choice.SUNDOG
 
 
 class Learner:
-    """The queries of one session. Safe for threads."""
+    """The learned queries of one session. Safe for threads."""
 
     def __init__(self) -> None:
         self._records: OrderedDict[str, _Record] = OrderedDict()
         self._refusals: OrderedDict[str, Reason] = OrderedDict()
         self._lock = threading.Lock()
 
-    def choose(self, query: str) -> Choice:
+    def choose(self, query: str, costs: Costs) -> Choice:
         with self._lock:
             record = self._records.get(query)
-            if record is None:
-                return Choice.SUNDOG
-            return Choice.SPARK if record.is_lost else Choice.TRY_SPARK if record.is_suspicious else Choice.SUNDOG
+            return Choice.SUNDOG if record is None else record.choice(costs)
 
     def note_sundog(self, query: str, seconds: float, spark_guess: float) -> None:
-        """sundog answered the query in `seconds`; Spark would have needed `spark_guess`, if not more."""
+        """sundog answered the query in `seconds`; Spark would have needed at least `spark_guess`."""
         with self._lock:
             record = self._record(query)
             record.runs += 1
             if seconds < record.sundog_seconds:
                 record.sundog_seconds, record.spark_guess = seconds, spark_guess
 
-    def note_spark(self, query: str, seconds: float) -> None:
+    def note_spark(self, query: str, seconds: float, costs: Costs) -> None:
         """Spark answered the query in `seconds`."""
         with self._lock:
             record = self._record(query)
-            if record.spark_seconds is not None and seconds > _MAX_GROWTH * record.spark_seconds:
+            if record.spark_seconds is not None and seconds > costs.max_learnt_growth * record.spark_seconds:
                 del self._records[query]
             else:
                 record.spark_seconds = seconds
 
     def reason(self, query: str) -> str:
-        """Why the query is Spark's now, in words."""
+        """Why the query is left to Spark now, in words."""
         with self._lock:
             record = self._record(query)
             if record.spark_seconds is None:
@@ -106,12 +95,12 @@ class Learner:
             )
 
     def refusal_of(self, query: str) -> Reason | None:
-        """Why rows of Spark's were not taken for a query of this shape; None if nothing is known against them."""
+        """Why foreign rows were not taken for a query of this shape; None if nothing speaks against them."""
         with self._lock:
             return self._refusals.get(query)
 
     def note_refusal(self, query: str, reason: Reason) -> None:
-        """A look at the first rows of Spark's said no. It costs up to a second, so the next query does not look."""
+        """A probe of the first foreign rows was negative. It takes up to a second, so the next query skips it."""
         with self._lock:
             self._refusals[query] = reason
             if len(self._refusals) > _MAX_SHAPES:
@@ -135,22 +124,23 @@ def learner_of(session: str) -> Learner:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What one action teaches its session's learner."""
+    """Records the times of one action for its session's learner."""
 
     learner: Learner
     query: str
     choice: Choice
-    catalyst_seconds: float  # spent on Catalyst's plan, which Spark needs as well and then finds made
+    catalyst_seconds: float  # of making Catalyst's plan, which Spark needs as well and then reuses
+    costs: Costs
 
     @classmethod
-    def of(cls, session: str, query: str, catalyst_seconds: float) -> Lesson:
-        """`session` is the id of one, `query` the action and the shape."""
+    def of(cls, session: str, query: str, catalyst_seconds: float, costs: Costs) -> Lesson:
+        """`session` is its id, `query` the action and the shape."""
         learner = learner_of(session)
-        return cls(learner, query, learner.choose(query), catalyst_seconds)
+        return cls(learner, query, learner.choose(query, costs), catalyst_seconds, costs)
 
     @property
     def reason(self) -> Reason | None:
-        """Why Spark runs the query; None if sundog does."""
+        """Why Spark runs the query; None if sundog runs it."""
         if self.choice is Choice.SUNDOG:
             return None
         return Reason(Code.LEARNED, self.learner.reason(self.query))
@@ -159,9 +149,9 @@ class Lesson:
         self.learner.note_sundog(self.query, seconds, spark_guess)
 
     def answered_by_spark(self, plain: Callable[[], T]) -> T:
-        """Spark's answer; its time is kept if it was this lesson that chose Spark."""
+        """Spark's answer. Its time is kept if this lesson chose Spark."""
         started = perf_counter()
         answer = plain()
         if self.choice is not Choice.SUNDOG:
-            self.learner.note_spark(self.query, self.catalyst_seconds + perf_counter() - started)
+            self.learner.note_spark(self.query, self.catalyst_seconds + perf_counter() - started, self.costs)
         return answer

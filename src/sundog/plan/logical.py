@@ -1,4 +1,4 @@
-"""The algebra of sundog's plans: what the query means, not yet how or where it runs.
+"""The logical plan: what a query means, not how or where it runs.
 
 Trees of any arity: `Scan`, `Foreign` and `LocalRows` are the leaves, `Join` has two children, `Union` any number.
 Columns carry internal names (`name#exprId`), unique in the whole query, so no node needs to qualify or rename.
@@ -7,7 +7,7 @@ The names that the user sees are put on once, at the top, by position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ EXPRESSION_HOLDERS = (NamedExpr, AggregateCall, WindowCall, SortKey, JoinKey)
 
 
 def expressions_of(node: LogicalPlan) -> Iterator[Expr]:
-    """The expressions that a node evaluates, wherever its fields hold them, in their order."""
+    """The expressions that a node evaluates, in the order of its fields."""
     waiting = [getattr(node, each.name) for each in fields(node)]  # type: ignore[arg-type]
     while waiting:
         value = waiting.pop(0)
@@ -69,9 +69,9 @@ class Scan(LogicalPlan):
 
 @dataclass(frozen=True)
 class RowsEstimate:
-    """What Spark's statistics say of a subtree's rows: so many are read, of which `conditions` filters keep some.
+    """What Spark's statistics say of a subtree: it reads `rows` rows, and `conditions` filters keep some of them.
 
-    `counted`: Spark has counted them, and has not guessed them from bytes.
+    `counted`: Spark has counted the rows; else it estimated them from bytes.
     """
 
     rows: float
@@ -83,8 +83,9 @@ class RowsEstimate:
 class Foreign(LogicalPlan):
     """Any Spark subtree; `handle` finds its DataFrame again at run time. `fields` are (internal name, type).
 
-    `estimate`: None where nothing is known of the number of rows. `moves_rows`: the subtree holds an exchange, so that
-    its first rows cannot be had without computing most of it.
+    `estimate`: None if nothing is known of the number of rows. `moves_rows`: the subtree has an exchange, so that
+    getting its first rows means computing most of it. `collected`: Spark runs it once and its rows come to the driver,
+    as the build side of a join; else executors hand them over.
     """
 
     handle: int
@@ -92,6 +93,7 @@ class Foreign(LogicalPlan):
     label: str = "Spark"
     estimate: RowsEstimate | None = None
     moves_rows: bool = True
+    collected: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,7 +102,7 @@ class Foreign(LogicalPlan):
 
 @dataclass(frozen=True)
 class LocalRows(LogicalPlan):
-    """Rows that are part of the query's text, or that Catalyst computed while it optimised. At least one column."""
+    """Rows that are in the query's text, or that Catalyst computed while it optimised. At least one column."""
 
     batch: pa.RecordBatch
 
@@ -131,7 +133,7 @@ class Project(LogicalPlan):
 
 @dataclass(frozen=True)
 class Expand(LogicalPlan):
-    """Each row once for each projection: what GROUPING SETS and DISTINCT over several lists become in Catalyst."""
+    """Each row once for each projection: Catalyst's form of GROUPING SETS and of DISTINCT over several lists."""
 
     child: LogicalPlan
     projections: tuple[tuple[Expr, ...], ...]
@@ -183,7 +185,7 @@ class Join(LogicalPlan):
 class TopK(LogicalPlan):
     """`ORDER BY order LIMIT limit OFFSET offset`: rows offset .. offset+limit of the sorted child.
 
-    `checks` are expressions that Spark evaluates for every row of the child, and whose errors must therefore be seen.
+    `checks` are expressions that Spark evaluates for every row of the child, so their errors must be raised.
     """
 
     child: LogicalPlan
@@ -224,7 +226,7 @@ class Limit(LogicalPlan):
 
 @dataclass(frozen=True)
 class Aggregate(LogicalPlan):
-    """GROUP BY keys. No keys: exactly one row, also for no input. DISTINCT: keys and no aggregates.
+    """GROUP BY keys. Without keys exactly one row, even for no input. DISTINCT: keys and no aggregates.
 
     `hidden` keys are grouped by and not put out.
     """
@@ -257,7 +259,7 @@ class Window(LogicalPlan):
 
 @dataclass(frozen=True)
 class Shared(LogicalPlan):
-    """Rows of a subplan that `readers` places of the plan read; all of one `number` have the same child.
+    """The rows of a subplan that occurs `readers` times in the plan; all with one `number` have the same child.
 
     `columns`: the names of the child's columns, each with its name here.
     """
@@ -274,7 +276,7 @@ class Shared(LogicalPlan):
 
 
 def subqueries_in(plan: LogicalPlan) -> list[int]:
-    """The numbers of the subqueries that a plan reads, each once, in the order in which they stand there."""
+    """The numbers of the subqueries that a plan reads, each once, in the order of their first use."""
     exprs = (expr for node in walk(plan) for expr in expressions_of(node))
     found = (part.subquery for expr in exprs for part in walk(expr) if isinstance(part, SubqueryValue))
     return list(dict.fromkeys(found))
@@ -291,3 +293,16 @@ def spark_has_one_partition(plan: LogicalPlan) -> bool:
             return not plan.partition_by
         case _:
             return isinstance(plan, TopK | Limit)
+
+
+def title_of(plans: Iterable[LogicalPlan]) -> str:
+    """The shapes and joins of some plans, from the top: `topk, aggregate, join`."""
+    names = {Join: "join", Aggregate: "aggregate", Window: "window", TopK: "topk", Sort: "sort"}
+    kinds = (type(node) for plan in plans for node in walk(plan))
+    return ", ".join(dict.fromkeys(names[kind] for kind in kinds if kind in names)) or "scan"
+
+
+def may_stop_early(plan: LogicalPlan) -> bool:
+    """Whether a limit above a window may have enough before the window has given out all its rows."""
+    limits = [node for node in walk(plan) if isinstance(node, Limit)]
+    return any(isinstance(node, Window) for limit in limits for node in walk(limit))

@@ -13,7 +13,7 @@ from sundog.plan.stages import Stage
 class StageRecord:
     """One stage that ran. `operators` are its input, its operators in order, and its output.
 
-    `inputs` are what each of several inputs read, which is the first of the operators together; by their number.
+    `inputs`: by number, the counts of each of several inputs, which the first of the operators has together.
     """
 
     number: int
@@ -29,11 +29,11 @@ class StageRecord:
         """The metrics of all its operators together."""
         total = Metrics()
         for each in self.operators:
-            total.merge(each.metrics)
+            total.merge(each.all_metrics)
         return total
 
     def count_input(self, number: int | None, values: OperatorValues) -> None:
-        """Add what a task has read of one of the inputs; None where there is but one."""
+        """Add what a task has read of one of the inputs; None if there is only one."""
         if number is not None:
             self.inputs.setdefault(number, OperatorCounts()).merge_values(values)
 
@@ -45,7 +45,7 @@ class StageRecords:
         self._records: dict[int, StageRecord] = {}
 
     def of(self, stage: Stage) -> StageRecord:
-        """The record of a stage, made when first asked for."""
+        """The record of a stage, made at the first request."""
         record = self._records.get(stage.number)
         if record is None:
             counts = chain_counts(len(stage.operators))
@@ -58,7 +58,7 @@ class StageRecords:
         return [self._records[number] for number in sorted(self._records)]
 
     def total(self, given_up: Container[int] = ()) -> Metrics:
-        """The metrics of all stages. Of stages that were given up, by number, only the work counts."""
+        """The metrics of all stages. Of abandoned stages, given by number, only metrics of work."""
         total = Metrics()
         for record in self.in_order():
             total.add("stages")

@@ -1,4 +1,4 @@
-"""Values of scalar subqueries in a plan: where they stand, and the plan with constants in their places."""
+"""Values of scalar subqueries in a plan: where they are read, and the plan with constants in their places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = Mapping[int, tuple[Any, ...] | None]
 
 
 def two_rows_at_most(plan: LogicalPlan) -> LogicalPlan:
-    """A subquery's plan that stops where its error is certain: two rows are as wrong as a million."""
+    """A subquery's plan that stops at the second row: more than one row is an error, however many there are."""
     below = plan
     while isinstance(below, Project):
         below = below.child
@@ -24,11 +24,15 @@ def two_rows_at_most(plan: LogicalPlan) -> LogicalPlan:
 
 def plans_read(plan: LogicalPlan, subqueries: Mapping[int, LogicalPlan]) -> list[LogicalPlan]:
     """The plan and those of the subqueries that it reads, also of subqueries in subqueries."""
-    found, numbers = [plan], subqueries_in(plan)
-    for number in numbers:  # grows meanwhile
-        found.append(subqueries[number])
+    return [plan, *(subqueries[number] for number in subqueries_read(plan, subqueries))]
+
+
+def subqueries_read(plan: LogicalPlan, subqueries: Mapping[int, LogicalPlan]) -> list[int]:
+    """The numbers of the subqueries that a plan reads, also of subqueries in subqueries."""
+    numbers = subqueries_in(plan)
+    for number in numbers:  # the list grows in the loop
         numbers += (inner for inner in subqueries_in(subqueries[number]) if inner not in numbers)
-    return found
+    return numbers
 
 
 def with_values(plan: LogicalPlan, values: Values) -> LogicalPlan:

@@ -1,8 +1,8 @@
-"""What each shape leaves behind for the report: plain numbers and words, nothing that still runs.
+"""The details of each shape for the report: plain numbers and words.
 
-A run's metrics say *how many* row groups were skipped; a picture needs to know *which*, and where they lie on the order
-key. The planner leaves notes on the graph of stages; when a report is written, and not before, `pictures.py` makes the
-records below of them, which the report draws.
+A run's metrics say *how many* row groups were skipped; a picture needs to know *which*, and their place on the order
+key. The planner leaves notes on the graph of stages; only when a report is written does `pictures.py` make these
+records from them.
 
     axis = KeyAxis([bound for group in groups for bound in (group.low, group.high)])
     TopKDetails("event_time DESC", k=10, descending=True, scale=axis.scale, row_groups=tuple(
@@ -10,8 +10,8 @@ records below of them, which the report draws.
         for group in groups
     ))
 
-A key may be of any orderable type, so a value comes to the picture as a `KeyPoint`: a position, and the text that
-people see. `KeyAxis` makes them. A bound that is not known is None, and is drawn as such.
+A key may have any orderable type, so a value is given to the picture as a `KeyPoint`: a position, and the text to show.
+`KeyAxis` makes them. An unknown bound is None, and is drawn as unknown.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Scale = Literal["linear", "rank"]
 
 @dataclass(frozen=True)
 class KeyPoint:
-    """One value of the order key: where it is drawn, and how it reads. Positions compare only within one picture."""
+    """One value of the order key: its position and its text. Positions are comparable within one picture only."""
 
     position: float
     label: str
 
 
 class RowGroupState(Enum):
-    """What became of a row group. The value is the wording of the report."""
+    """The outcome of a row group. The value is the report's wording."""
 
     READ = "read"
     PRUNED_STATISTICS = "pruned by statistics"
@@ -47,12 +47,12 @@ class RowGroupState(Enum):
     PRUNED_BLOOM_FILTER = "pruned by a Bloom filter of the file"
     NEVER_REACHED = "never reached"
     HANDED_OUT = "handed to a task"
-    """An executor's task judged it by itself, and read or skipped it. How many it skipped is in the metrics."""
+    """A task on an executor judged it by itself. How many of these were skipped is in the metrics."""
 
 
 @dataclass(frozen=True)
 class RowGroupMark:
-    """One row group of one file. `low` and `high` bound its leading sort key; None where the file does not say."""
+    """One row group of one file. `low` and `high` bound its leading sort key; None if the file does not tell."""
 
     file: str
     row_group: int
@@ -72,9 +72,9 @@ class ThresholdStep:
 
 @dataclass(frozen=True)
 class TopKDetails:
-    """A top-k: its row groups in the order of the work queue, and how the threshold moved while it was worked off.
+    """A top-k: its row groups in the order of the queue, and how the threshold moved during the search.
 
-    Row groups that never entered the queue stand where their bounds would have put them, so that the picture is whole.
+    Row groups that never entered the queue are placed by their bounds, so that the picture is complete.
     """
 
     order: str
@@ -90,8 +90,8 @@ class TopKDetails:
 class ScanDetails:
     """A scan under joins: its row groups in the order of the table, on the axis of the key that ruled out most.
 
-    `filters` says of each filter its column and the number of keys. `pages` and `rows` are pages and rows that the same
-    keys ruled out inside of the row groups that were read.
+    `filters`: for each filter its column and the number of keys. `pages` and `rows`: pages and rows that the same keys
+    ruled out inside the row groups that were read.
     """
 
     table: str
@@ -110,9 +110,8 @@ class ScanDetails:
 class RangeMark:
     """One range of the order key: the rows that it owns, and the halo that it borrows on either side.
 
-    `low` and `high` are the least and greatest key it may own; `halo_low` and `halo_high` how far it borrows, None
-    where it borrows nothing on that side. `halo_rows` and `seconds` are None where they are known for all ranges
-    together only.
+    `low` and `high`: the least and greatest key it may own; `halo_low` and `halo_high`: how far it borrows, None if it
+    borrows nothing on that side. `halo_rows` and `seconds` are None if they are known for all ranges together only.
     """
 
     rows: int
@@ -132,9 +131,9 @@ class RangeMark:
 class WindowDetails:
     """A window: the ranges that its order key was cut into, in the order of the query.
 
-    `cut_by` says where the cut points came from ("row-group statistics", "a sample of the key"). `moved_by` says how
-    rows reached their range ("reading them straight from the files", "an exchange"). `is_estimate`: rows of each range
-    are what `cut_by` promised, not counted.
+    `cut_by`: the origin of the cut points ("row-group statistics", "a sample of the key"). `moved_by`: how rows reached
+    their range ("reading them straight from the files", "an exchange"). `is_estimate`: rows of each range are
+    estimated by `cut_by`, not counted.
     """
 
     order: str
@@ -148,10 +147,10 @@ class WindowDetails:
 
 @dataclass(frozen=True)
 class AggregateDetails:
-    """A GROUP BY: how many rows are left after each phase, and what did not fit into memory.
+    """A GROUP BY: how many rows are left after each aggregation, and what did not fit into memory.
 
-    `partial_rows` left the first phase, of them `partial_skipped` as they came, because grouping them did not reduce.
-    `groups_per_partition` shows the balance of the final phase, where it is known.
+    `partial_rows` left the partial aggregation, of them `partial_skipped` as they came, because grouping them did not
+    reduce. `groups_per_partition` shows the balance of the final aggregation, where it is known.
     """
 
     keys: str
@@ -171,10 +170,10 @@ ShapeDetails = TopKDetails | WindowDetails | AggregateDetails | ScanDetails
 
 
 class KeyAxis:
-    """Puts key values of one type on an axis: to scale where numbers, dates and times allow it, else in rank order.
+    """Places key values of one type on an axis: to scale if numbers, dates and times allow it, else in rank order.
 
-    To scale means that distances are true. That is useless where one far value would press all others into one spot, so
-    then, and for strings and whatever has no finite number, neighbours stand at equal distances: position 0 to 1.
+    To scale means that distances are true. If one distant value would compress all others into one spot, and for
+    strings and values without a finite number, neighbours are at equal distances: position 0 to 1.
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
@@ -186,7 +185,7 @@ class KeyAxis:
         self._ranks = [] if is_linear else sorted({_sortable(value) for value in known})
 
     def point(self, value: Any) -> KeyPoint | None:
-        """Where `value` is drawn; None for None. It need not be one of the values that made the axis."""
+        """The point of `value`; None for None. It need not be one of the values that made the axis."""
         if value is None:
             return None
         number = _number(value) if self.scale == "linear" else self._rank(value)
@@ -194,12 +193,12 @@ class KeyAxis:
 
     def _rank(self, value: Any) -> float:
         before, upto = bisect_left(self._ranks, _sortable(value)), bisect_right(self._ranks, _sortable(value))
-        place = before if before < upto else before - 0.5  # a stranger stands between its neighbours
+        place = before if before < upto else before - 0.5  # another value is placed between its neighbours
         return min(max(place / max(1, len(self._ranks) - 1), 0.0), 1.0)
 
 
 def key_label(value: Any) -> str:
-    """A key value for people."""
+    """The text for a key value."""
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat(sep=" ")
         text = text.rstrip("0") if value.microsecond else text
@@ -216,7 +215,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def _number(value: Any) -> float | None:
-    """A finite number in the order of the values, where their type has one."""
+    """A finite number in the order of the values, if their type has one."""
     try:
         match value:
             case datetime():
@@ -228,7 +227,7 @@ def _number(value: Any) -> float | None:
             case bool() | int() | float() | Decimal():
                 number = float(value)
                 return number if math.isfinite(number) else None
-    except OverflowError:  # an integer past the largest double
+    except OverflowError:  # an integer beyond the largest double
         return None
     return None
 

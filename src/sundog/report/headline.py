@@ -1,15 +1,14 @@
-"""A run in one sentence that needs no knowledge of sundog: what was done, and what did not have to be done."""
+"""A run in one sentence that needs no knowledge of sundog: what was done, and what was skipped."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sundog.operators.aggregate.final_operator import FinalAggregate
+from sundog.operators.topk.row_group_search import BestOfScan
 from sundog.operators.topk.topk import TopKOperator
 from sundog.operators.window.window_operator import WindowOperator
 from sundog.plan.explain import outline
-from sundog.plan.lower.scan import TableScan
 from sundog.report.wording import count_text, plural, share_text
 
 if TYPE_CHECKING:
@@ -25,12 +24,12 @@ def verdict(run: Run) -> str:
 
 
 def summary(run: Run) -> str:
-    """What happened, in plain English; for a run that was not accelerated, why not."""
+    """What happened, in plain English; for a run that was not accelerated, the reason."""
     if not run.accelerated:
         return _why_not(run)
     steps = [line.spec for graph in run.graphs for line in outline(graph)]
     sentences = []
-    if any(isinstance(upper, TopKOperator) and isinstance(lower, TableScan) for upper, lower in pairwise(steps)):
+    if any(isinstance(step, BestOfScan) for step in steps):
         sentences.append(_topk(run.metrics))
     if any(isinstance(operator, WindowOperator) for operator in steps):
         sentences.append(_window(run.metrics))
@@ -77,12 +76,12 @@ def _window(metrics: dict[str, float]) -> str:
 
 
 def window_rows(metrics: dict[str, float]) -> float:
-    """Rows that the window was computed over. More may have been decoded: the key is sampled before it is cut."""
+    """Rows that the window was computed over. More may have been decoded, for a sample of the key."""
     return metrics.get("window_rows") or metrics.get("output_rows") or metrics.get("input_rows", 0)
 
 
 def row_groups(metrics: dict[str, float]) -> tuple[int, int]:
-    """Row groups read and row groups not read. One that is read twice, once for a sample, is still one."""
+    """Row groups read and row groups skipped. One that is read twice, once for a sample, counts once."""
     total, scanned = int(metrics.get("row_groups_total", 0)), int(metrics.get("row_groups_scanned", 0))
     return min(scanned, total), max(total - scanned, 0)
 
@@ -93,7 +92,8 @@ def _aggregate(metrics: dict[str, float]) -> str:
     skipped = metrics.get("partial_aggregation_skipped", 0)
     if skipped:
         text += (
-            f". For {plural(skipped, 'row')} the first phase was left out, because it would not have made them fewer"
+            f". For {plural(skipped, 'row')} the partial aggregation was left out, "
+            "because it would not have made them fewer"
         )
     spilled = metrics.get("spill_count", 0)
     if spilled:

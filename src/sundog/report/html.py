@@ -1,4 +1,4 @@
-"""A run as one HTML file that opens anywhere: no network, no fonts or scripts from elsewhere, nothing but itself.
+"""A run as one self-contained HTML file: no network, no fonts or scripts from elsewhere.
 
 `Run.to_html(path)` writes one run, the demo writes several into one page, and a notebook shows a run by `run_fragment`.
 All three use the same templates. Everything that comes from a query (column names, paths, values, error texts) passes
@@ -16,17 +16,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sundog.metrics import METRICS, Level
+from sundog.metrics import METRICS
 from sundog.plan.explain import outline
-from sundog.plan.lower.scan import TableScan
 from sundog.plan.records import StageRecord
 from sundog.plan.stages import StageGraph
 from sundog.report.charts.bars import partition_columns, phases, timed_bars
-from sundog.report.charts.parts import Bar, Phase, RangeMap, RowGroupMap
+from sundog.report.charts.parts import Bar, CaptionedBar, RangeMap, RowGroupMap
 from sundog.report.charts.ranges import range_map
 from sundog.report.charts.row_groups import row_group_map
 from sundog.report.details import AggregateDetails, ScanDetails, ShapeDetails, TopKDetails, WindowDetails
-from sundog.report.explain import counts_of, took_text
+from sundog.report.explain import counts_of, shown_metrics, took_text
 from sundog.report.headline import row_groups, summary, verdict, window_rows
 from sundog.report.pictures import shapes_of
 from sundog.report.wording import bytes_text, metric_text, plural, ratio_text, seconds_text, share_text
@@ -41,8 +40,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 @dataclass(frozen=True)
 class Timing:
-    """How long one engine took for the same query, for a comparison. The first of a list is what others are held
-    against."""
+    """The time of one engine for a query, for a comparison. Others are compared with the first of a list."""
 
     engine: str
     seconds: float
@@ -50,7 +48,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Section:
-    """One run of a page, with what its author wants to say about it."""
+    """One run on a page, with its author's remarks."""
 
     run: Run
     title: str = ""
@@ -84,13 +82,13 @@ def render_report(sections: Sequence[Section], title: str = "sundog", intro: str
 
 
 def run_fragment(run: Run) -> str:
-    """The run for a notebook's cell: the same pictures, without a script, under a class of its own."""
+    """The run for a notebook's cell: the same pictures, without a script, under their own CSS class."""
     return _environment().get_template("fragment.html.j2").render(view=run_view(Section(run), 0))
 
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only who writes a report pays for it
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # imported only to write a report
 
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),
@@ -106,7 +104,7 @@ def _source(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8").strip()
 
 
-# --- what the templates are given ------------------------------------------------------------------------------------
+# --- objects for the templates ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -131,13 +129,13 @@ class PlanLine:
 
 @dataclass(frozen=True)
 class Picture:
-    """What one shape did. `kind` is topk, window, aggregate or scan; the fields of the other kinds are empty."""
+    """The details of one shape. `kind` is topk, window, aggregate or scan; the fields of other kinds are empty."""
 
     kind: str
     details: ShapeDetails
     row_groups: RowGroupMap | None = None
     ranges: RangeMap | None = None
-    phases: tuple[Phase, ...] = ()
+    phases: tuple[CaptionedBar, ...] = ()
     partitions: tuple[Bar, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -152,10 +150,10 @@ class RunView:
     verdict: str
     summary: str
     tiles: tuple[Tile, ...]
-    timings: tuple[Phase, ...]
+    timings: tuple[CaptionedBar, ...]
     reasons: tuple[tuple[str, str, str, str], ...]
     plans: tuple[tuple[PlanLine, ...], ...]
-    stages: tuple[Phase, ...]
+    stages: tuple[CaptionedBar, ...]
     metrics: tuple[tuple[str, str, str], ...]
     pictures: tuple[Picture, ...]
 
@@ -201,7 +199,7 @@ def _tiles(run: Run) -> Iterator[Tile]:
         yield Tile("Spilled", bytes_text(spilled), plural(metrics.get("spill_count", 0), "file"))
 
 
-def _timings(timings: Sequence[Timing]) -> tuple[Phase, ...]:
+def _timings(timings: Sequence[Timing]) -> tuple[CaptionedBar, ...]:
     """Each engine's bar; the remark says how many times faster than the first it was."""
     if not timings:
         return ()
@@ -218,8 +216,8 @@ def _timings(timings: Sequence[Timing]) -> tuple[Phase, ...]:
     return timed_bars(entries)
 
 
-def _stages(run: Run) -> tuple[Phase, ...]:
-    """Planning, each stage, and what is left of the total: handing rows over, and Spark's own work."""
+def _stages(run: Run) -> tuple[CaptionedBar, ...]:
+    """Planning, each stage, and the rest of the total: handing rows over, and Spark's own work."""
     entries = [("Planning", run.planning_seconds, "planning", "")]
     records = [record for part in run.stages for record in part]
     entries += [
@@ -233,7 +231,7 @@ def _stages(run: Run) -> tuple[Phase, ...]:
 
 
 def _metrics(run: Run) -> Iterator[tuple[str, str, str]]:
-    """In the order of their declaration; unknown ones, which a newer sundog may have written, at the end."""
+    """Metrics in the order of their declaration; unknown ones, as of a newer sundog, at the end."""
     ordered = [
         *(name for name in METRICS if name in run.metrics),
         *(name for name in run.metrics if name not in METRICS),
@@ -244,26 +242,16 @@ def _metrics(run: Run) -> Iterator[tuple[str, str, str]]:
 
 
 def plan_lines(graph: StageGraph, records: Sequence[StageRecord]) -> tuple[PlanLine, ...]:
-    """The steps of a plan, each with what its operator counted; a scan also with what statistics ruled out."""
+    """The steps of a plan, each with what was counted of it."""
     found = []
     for line in outline(graph):
-        name, _, rest = line.text.partition(":")
         counts = counts_of(line, records)
-        values: dict[str, float] = {} if counts is None else counts[0].metrics.as_dict()
-        if isinstance(line.spec, TableScan):
-            values |= {name: value for name, value in graph.metrics.as_dict().items() if name in _SCAN_METRICS}
-        shown = [(name, metric_text(name, value)) for name, value in values.items() if value and _is_shown(name)]
+        values = {} if counts is None else shown_metrics(counts[0])
+        shown = [(name, metric_text(name, value)) for name, value in values.items()]
         found.append(
-            PlanLine(line.depth, name, rest.strip(), tuple(shown), "" if counts is None else took_text(*counts))
+            PlanLine(line.depth, line.name, line.details, tuple(shown), "" if counts is None else took_text(*counts))
         )
     return tuple(found)
-
-
-_SCAN_METRICS = frozenset(name for name in METRICS if name.startswith(("files_", "row_groups_")))
-
-
-def _is_shown(name: str) -> bool:
-    return METRICS[name].level is Level.SUMMARY
 
 
 def _details(run: Run) -> list[ShapeDetails]:
@@ -304,9 +292,8 @@ def _aggregate_remarks(details: AggregateDetails) -> Iterator[str]:
     if details.partial_skipped:
         share = share_text(details.partial_skipped, details.input_rows)
         yield (
-            f"{plural(details.partial_skipped, 'row')} ({share}) went past the first phase: a sample had shown "
-            f"that grouping "
-            "them early would not make them fewer."
+            f"{plural(details.partial_skipped, 'row')} ({share}) skipped the partial aggregation: a sample had "
+            "shown that grouping them early would not make them fewer."
         )
     if details.spill_count:
         files = plural(details.spill_count, "temporary file")
@@ -315,4 +302,4 @@ def _aggregate_remarks(details: AggregateDetails) -> Iterator[str]:
         yield "Everything fitted into memory: nothing was written to temporary files."
     if details.early_emits:
         times = plural(details.early_emits, "time")
-        yield f"{times}, a first phase handed its groups on early to stay within its memory."
+        yield f"{times}, a partial aggregation passed its groups on early to stay within its memory."

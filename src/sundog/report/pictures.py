@@ -38,7 +38,7 @@ def shapes_of(graph: StageGraph, records: Sequence[StageRecord]) -> list[ShapeDe
 
 
 def _details_of_groups(note: AggregateNote, graph: StageGraph, records: Sequence[StageRecord]) -> AggregateDetails:
-    """What the operators of a GROUP BY counted, and the exchange behind its first phase."""
+    """What the operators of a GROUP BY counted, and the exchange behind its partial aggregation."""
     metrics = Metrics()
     by_number = {record.number: record for record in records}
     for stage in graph.stages:

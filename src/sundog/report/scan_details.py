@@ -1,4 +1,4 @@
-"""A scan that the keys of joins pruned, for the report: each row group on the axis of the key, with its fate."""
+"""A scan that the keys of joins pruned, for the report: each row group on the axis of the key, with its outcome."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from sundog.expr.dynamic_filters.contract import DynamicFilter
 from sundog.expr.printing import render
 from sundog.metrics import Metrics
+from sundog.operators.scan.table_scan import TableScan
 from sundog.parquet.meta.bounds import expression_bounds
 from sundog.parquet.prune.access_plan import ParquetAccessPlan
 from sundog.plan.lower.scan import FilteredScanNote
@@ -23,7 +24,7 @@ def details_of_scan(note: FilteredScanNote, graph: StageGraph, records: Sequence
     metrics = _counted(note, graph, records)
     if metrics is None:
         return []
-    access, scan = note.access, note.read.scan
+    access, scan = note.access, note.scan
     known = [each for each in scan.filters if each.generation]
     drawn = max(known, key=lambda each: _ruled_out(access, each))
     bounds = expression_bounds(drawn.expr, access.statistics)
@@ -67,6 +68,8 @@ def _counted(note: FilteredScanNote, graph: StageGraph, records: Sequence[StageR
     for stage in graph.stages:
         record = by_number.get(stage.number)
         for number, each in enumerate(stage.inputs):
-            if record is not None and isinstance(each, Parts) and any(read is note.read for read in each.reads):
-                return record.inputs.get(number, record.operators[0]).metrics
+            for step, read in enumerate(each.steps if isinstance(each, Parts) else ()):
+                if record is not None and isinstance(read, TableScan) and read.table is note.access.scanned:
+                    counts = record.inputs.get(number, record.operators[0])
+                    return counts.inner(step).metrics if step else counts.metrics
     return None

@@ -1,4 +1,4 @@
-"""What ran, as the SQL tab of Spark's UI shows plans: a node for each line of explain, with its metrics."""
+"""A run as a plan for the SQL tab of Spark's UI: a node for each line of explain, with its metrics."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _OWN = ("rows", "bytes", "time")
 
 
 class UiPlan:
-    """The plan of a run and the values of its metrics. `numbers` gives as many numbers of accumulators as are asked
-    for; `node` makes a node of the UI's.
+    """The plan of a run and the values of its metrics. `numbers` returns a number of new accumulator ids; `node` makes
+    a node of the UI.
     """
 
     def __init__(self, numbers: Callable[[int], Iterable[int]], node: MakeNode) -> None:
@@ -47,7 +47,7 @@ class UiPlan:
             found = counts_of(line, records)
             metrics = {} if found is None else _counted(*found)
             below = self._nodes(lines[start + 1 : stop], records, depth + 1)
-            nodes.append(self._node(line.text.partition(":")[0], line.text, below, self._metrics(metrics)))
+            nodes.append(self._node(line.name, line.text, below, self._metrics(metrics)))
         return nodes
 
     def _metrics(self, metrics: Mapping[str, float]) -> list[tuple[str, int, str]]:

@@ -1,7 +1,7 @@
-"""A finished top-k as the report draws it: every row group on the axis of the sort key, with its fate.
+"""A finished top-k as the report draws it: every row group on the axis of the sort key, with its outcome.
 
-Made when a report is written and not before: a query of a few milliseconds must not pay for a picture that nobody looks
-at. What the search has to leave behind for it is a list of decisions, one append per row group.
+Made only when a report is written: a query of a few milliseconds must not pay for a picture that is never shown. During
+the search only a list of decisions is kept, one entry per row group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sundog.report.details import KeyAxis, RowGroupMark, RowGroupState, Threshol
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a row group, (file, row group), and by which threshold. In the order of time."""
+    """The decision about a row group (file, row group), and the threshold that it was compared with. In time order."""
 
     position: tuple[int, int]
     state: RowGroupState
@@ -45,7 +45,7 @@ class _RowGroup:
 
 
 def decisions_of(search: TopKSearch, in_tasks: bool) -> list[Decision]:
-    """The history of a finished search. `in_tasks`: what was taken was handed to tasks, which judged again."""
+    """The history of a finished search. `in_tasks`: row groups were handed to tasks, which judged them again."""
     taken = RowGroupState.HANDED_OUT if in_tasks else RowGroupState.READ
     start = search.plan.initial
     at_start = [
@@ -76,7 +76,7 @@ def details_of_search(note: TopKNote) -> TopKDetails:
 
 
 def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
-    """Row groups in the order of the queue; those that the WHERE ruled out stand where their bounds would put them."""
+    """Row groups in the order of the queue; those that the WHERE ruled out are placed by their bounds."""
     order = plan.spec.order
     dtype = order[0].expr.dtype
     groups = _row_groups(plan)
@@ -84,12 +84,12 @@ def topk_details(plan: TopKPlan, decisions: Sequence[Decision]) -> TopKDetails:
     values = key_values([*ranks, *(decision.threshold.lead for decision in decisions)], dtype)
     lows, highs, thresholds = values[: len(ranks) : 2], values[1 : len(ranks) : 2], values[len(ranks) :]
     axis = KeyAxis([*lows, *highs])
-    fates = {decision.position: decision.state for decision in decisions}
+    outcomes = {decision.position: decision.state for decision in decisions}
     marks = []
     for group, low, high in zip(groups, lows, highs, strict=True):
         position = group.candidate.position
         state = (
-            RowGroupState.PRUNED_STATISTICS if group.is_skipped else fates.get(position, RowGroupState.NEVER_REACHED)
+            RowGroupState.PRUNED_STATISTICS if group.is_skipped else outcomes.get(position, RowGroupState.NEVER_REACHED)
         )
         path = plan.access.files[position[0]].path
         name = path.rsplit("/", 1)[-1]
@@ -115,7 +115,7 @@ def _row_groups(plan: TopKPlan) -> list[_RowGroup]:
 def _steps(
     decisions: Sequence[Decision], thresholds: Sequence[Any], place: dict[tuple[int, int], int], axis: KeyAxis
 ) -> list[ThresholdStep]:
-    """Where the threshold moved. A threshold at NULL has no place on the axis and is left out."""
+    """The steps of the threshold. A threshold at NULL has no place on the axis and is left out."""
     steps: list[ThresholdStep] = []
     generation = -1
     for decision, threshold in zip(decisions, thresholds, strict=True):
@@ -129,10 +129,10 @@ def _steps(
 
 
 def key_values(ranks: Sequence[Rank | None], dtype: pa.DataType) -> list[Any]:
-    """Ranks as values for people; all of them as the stored numbers or bytes if Python has no value for one."""
+    """Ranks as values to show; all of them as stored numbers or bytes if Python has no value for one."""
     array = array_of_ranks(ranks, dtype)
     try:
         values: list[Any] = array.to_pylist()
-    except (ValueError, OverflowError):  # a year past 9999, a bound cut in the middle of a character
+    except (ValueError, OverflowError):  # a year after 9999, a bound cut in the middle of a character
         return list(ranks)
     return values

@@ -1,8 +1,7 @@
-"""A window as the report draws it: its ranges on the axis of the order key, and how far each reaches into its
-neighbours.
+"""A window as the report draws it: its ranges on the axis of the order key, and how far each reaches into others.
 
-Like `topk_details.py` it works from what is there anyway, the cut points and the sample that they were taken from, when
-a report is written and not before.
+Like `topk_details.py` it is made only when a report is written, from what the planner keeps anyway: the cut points and
+the sample that they were taken from.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sundog.report.topk_details import key_values
 
 @dataclass(frozen=True)
 class _Span:
-    """Ranks of the leading key, ends included, None where open or not known: what a range owns, what it needs."""
+    """Ranks of the leading key, ends included, None if open or unknown: the owned span or the needed span."""
 
     owned: tuple[Rank | None, Rank | None]
     needed: tuple[Rank | None, Rank | None]
@@ -36,7 +35,7 @@ class _Span:
 def details_of_exchange(
     calls: Sequence[WindowCall], ranges: WordRanges | RowRanges, sample: KeySample, cut_by: str = "a sample of the key"
 ) -> WindowDetails:
-    """Ranges that rows were sent to. Their rows are those that the sample promised."""
+    """Ranges that rows were sent to. Their numbers of rows are estimated by the sample."""
     owners = ranges.routes(sample.keys).owners
     rows = np.bincount(owners, weights=sample.weights, minlength=ranges.count).astype(np.int64).tolist()
     spans = _word_spans(ranges) if isinstance(ranges, WordRanges) else _row_spans(ranges)
@@ -44,7 +43,8 @@ def details_of_exchange(
 
 
 def details_of_reads(calls: Sequence[WindowCall], scans: RangeScans) -> WindowDetails:
-    """Ranges that read their own row groups. Their rows are what a sample promised, or else those that they read."""
+    """Ranges that read their own row groups. Their numbers of rows are estimated by a sample, or those that they
+    read."""
     reads = scans.reads
     spans = [_directed(read.owned, read.needed, reads.key.descending) for read in reads.reads]
     rows = scans.sampled_rows or [read.rows for read in reads.reads]
@@ -87,7 +87,7 @@ def _mark(axis: KeyAxis, values: Sequence[Any], rows: int) -> RangeMark:
 
 
 def _clipped(ends: tuple[Rank | None, Rank | None], extremes: PartitionExtremes) -> list[Rank | None]:
-    """Within the keys that were seen: a range at the end is open, and a halo may reach past the last row."""
+    """Limited to the keys that occur: a range at the end is open, and a halo may reach beyond the last row."""
     low, high = ends
     if extremes.low is None or extremes.high is None:
         return [None, None]
@@ -120,7 +120,7 @@ def _directed(owned: tuple[int | None, int | None], needed: tuple[int | None, in
 
 
 def _row_spans(ranges: RowRanges) -> list[_Span]:
-    """By the leading key alone; neighbours that are cut at a later key share its value."""
+    """Spans of the leading key alone; neighbours that are cut at a later key share its value."""
     cuts: list[Rank | None] = ranks_of(ranges.cuts[0]) if ranges.cuts else []
     ends: list[Rank | None] = [None, *cuts, None]
     spans = []

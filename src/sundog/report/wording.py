@@ -1,5 +1,4 @@
-"""Numbers as people read them. One place, so that the report, the demo and the notebook say the same thing the same
-way."""
+"""Numbers as text for users, in one place, so that the report, the demo and the notebook agree."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ _COUNT_UNITS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def count_text(number: float) -> str:
-    """12,345 up to a million, then 1.23 million: the digits that a reader takes in."""
+    """12,345 up to a million, then 1.23 million: three significant digits."""
     if not math.isfinite(number):
         return str(number)
     for size, unit in _COUNT_UNITS:
@@ -48,7 +47,7 @@ def bytes_text(size: float) -> str:
 
 
 def share_text(part: float, whole: float) -> str:
-    """A percentage that does not call something nothing, or nearly all of it everything."""
+    """A percentage that is 0 % only for nothing, and 100 % only for everything."""
     if whole <= 0:
         return "0 %"
     percent = 100 * part / whole

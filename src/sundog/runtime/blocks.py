@@ -1,8 +1,8 @@
-"""The worker's side of a stage on executors: what a Python worker runs for one partition, and blocks of rows.
+"""A stage in a Python worker on an executor: the function that runs for one partition, and its blocks of rows.
 
-A stage knows which partition it computes from its input: the number of its source, or the address on its blocks.
-Spark's own partition id is that of the task, and under a `coalesce` or a union of the user's one task computes several
-partitions, or has a number that counts those of others.
+A stage learns from its input which partition it computes: from the number of its source, or the address on its blocks.
+Spark's partition id is that of the task, and under a user's `coalesce` or union, one task computes several partitions,
+or its number counts those of other inputs as well.
 
 A stage function holds nothing between tasks, so a repeated task simply does its work again. An error of a task (an
 overflow, a corrupt file) comes back as data inside the text of Spark's report, signed with the run's key
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -23,27 +23,37 @@ from pyspark import AccumulatorParam
 from pyspark import TaskContext as SparkTaskContext
 
 from sundog.errors import InternalError
-from sundog.metrics import OperatorValues, chain_counts
+from sundog.machine import this_machine
+from sundog.metrics import OperatorCounts, OperatorValues, chain_counts
 from sundog.operators.base import Operator, Partitioner
-from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext, remove_abandoned_scratch
+from sundog.operators.byte_limit import ByteLimit
+from sundog.operators.context import (
+    MemoryBudget,
+    ScratchFolder,
+    TaskContext,
+    TaskLimits,
+    clocked,
+    counted,
+    remove_abandoned_scratch,
+)
+from sundog.runtime.broadcasts import load_sharing
 from sundog.runtime.exchange import BlockOrder, coalesce, decode_block, encode_block, in_block_order
-from sundog.runtime.sharing import load_sharing
 from sundog.runtime.task import run_operators
 from sundog.runtime.worker_errors import ErrorChannel
-from sundog.versions.worker_imports import keep_unchanged_archives
+from sundog.versions.parts.worker_imports import keep_unchanged_archives
 
 BLOCK_SCHEMA = "pid int, source int, block binary"
 _BLOCK_ARROW = pa.schema([("pid", pa.int32()), ("source", pa.int32()), ("block", pa.binary())])
 TARGET, SOURCE = 0, 1
 _MAX_UNFROZEN_OBJECTS = 20_000
-_RESULT_BATCH_ROWS = 1 << 16  # the JVM holds a batch as a whole while it turns it into rows
+_RESULT_BATCH_ROWS = 1 << 16  # the JVM holds a whole batch while it turns it into rows
 StageValues = dict[tuple[int, int], list[OperatorValues]]
 
 
 class LatestAttempt(AccumulatorParam):  # type: ignore[misc]
-    """(stage, partition) -> what its operators counted, where a repeated task replaces what it said before.
+    """(stage, partition) -> the counts of its operators. A repeated task replaces the counts of the earlier attempt.
 
-    It is here, and not beside the driver's side of a stage, because workers import the module that it is in.
+    It is in this module, not in `spark.py`, because workers import the module that it is in.
     """
 
     def zero(self, value: StageValues) -> StageValues:
@@ -56,23 +66,23 @@ class LatestAttempt(AccumulatorParam):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class StageFunction:
-    """What a Python worker runs for one partition. Its input are `sources`, or Spark's own `columns`, or blocks."""
+    """What a Python worker runs for one partition. Its input is `sources`, or Spark's own `columns`, or blocks."""
 
     stage: int
     sources: tuple[bytes, ...] | None = field(repr=False)  # pickled, with the keys of object stores in them
     columns: pa.Schema | None
     pickled_operators: bytes = field(repr=False)
     operator_count: int
-    shared: tuple[Any, ...] = field(repr=False)  # broadcast variables, for what was pickled by number
+    shared: tuple[Any, ...] = field(repr=False)  # broadcast variables, for values that are pickled by number
     partitioner: Partitioner | None
     result_schema: pa.Schema | None  # the real columns for Spark, instead of blocks
-    block_bytes: int
-    task_memory_bytes: int
-    address: int  # the column of a block that says which partition it is in
+    limits: TaskLimits
+    address: int  # the column of a block that has its partition
     order: BlockOrder
-    first_source: int  # what blocks of this stage say that they come from counts from here
+    first_source: int  # added to a task's number to make the source of its blocks
     accumulator: Any
     errors: ErrorChannel
+    max_bytes: int | None = None  # of the rows that this process may put out: more are an error
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None  # of this executor alone
@@ -81,20 +91,22 @@ class StageFunction:
         rest = iter(batches)
         first = next(rest, None)
         partition = self._partition(first)
+        reported = partition if first is not None else -1 - _task_number()
         batches = rest if first is None else chain([first], rest)
         counts = chain_counts(self.operator_count)
+        limits = self.limits.on_machine(this_machine())
         task = TaskContext(
-            partition, memory=MemoryBudget(self.task_memory_bytes), scratch_folder=ScratchFolder(spill_root)
+            partition, memory=MemoryBudget(limits.memory_bytes), scratch_folder=ScratchFolder(spill_root)
         )
         context = task.counting_into(counts[-1])
         try:
             incoming = self._input(batches, task.counting_into(counts[0]))
             operators: tuple[Operator, ...] = load_sharing(self.pickled_operators, self.shared)
-            stream = run_operators(incoming, operators, task, counts)
+            stream = ByteLimit(self.max_bytes).watched(run_operators(incoming, operators, task, counts))
             if self.result_schema is not None:
-                yield from as_result(stream, self.result_schema)
+                yield from counted(as_result(stream, self.result_schema), context.counts)
             else:
-                yield from self.blocks(stream, context)
+                yield from clocked(self.blocks(stream, context), context.counts)
         except Exception as error:
             raise self.errors.wrap(error) from error
         finally:
@@ -102,12 +114,15 @@ class StageFunction:
             context.metrics.add("tasks")
             spare_long_lived_objects()
             keep_unchanged_archives()
-            self.accumulator.add({(self.stage, partition): [each.as_values() for each in counts]})
+            self.accumulator.add({(self.stage, reported): [each.as_values() for each in counts]})
 
     def _partition(self, first: pa.RecordBatch | None) -> int:
-        """Which partition this is. One without rows, in a task of the user's, gets a number that no other has."""
-        task = SparkTaskContext.get()
-        number = task.partitionId() if task is not None else 0
+        """The number of this partition, by its first row.
+
+        Without rows it is the number of the task, which in a union is not that of the partition; or, if the result goes
+        on in Spark, a number that no partition has. Counts are then reported under such a number in any case.
+        """
+        number = _task_number()
         if first is None:
             return number if self.result_schema is None else -1 - number
         if self.columns is not None:
@@ -116,7 +131,7 @@ class StageFunction:
 
     def _input(self, batches: Iterable[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         if self.sources is not None:
-            # Read to the end first: Spark throws away a worker that leaves some of its input, and a new one costs a
+            # Read to the end first: Spark discards a worker that leaves some of its input, and a new one costs a
             # second.
             for index in [index for batch in batches for index in batch.column(0).to_pylist()]:
                 yield from load_sharing(self.sources[index], self.shared).read(context)
@@ -126,34 +141,62 @@ class StageFunction:
                 yield retyped(batch, self.columns)
         else:
             blocks = _blocks_of(batches, self.address)
-            for block in in_block_order(blocks, self.order, context):
+            for block in in_block_order(blocks, self.order, self.limits.waiting_bytes(context.memory), context):
                 yield from decode_block(block)
 
     def blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         """The rows of a partition as rows of blocks."""
         parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
-        for target, held in coalesce(parts, self.block_bytes, context.memory):
+        for target, held in coalesce(parts, self.limits.block_bytes, self.limits.waiting_bytes(context.memory)):
             block = encode_block(held)
-            if self.partitioner is not None:
-                context.metrics.add("exchange_blocks")
-                context.metrics.add("exchange_bytes", block.size)
-                context.metrics.add("exchange_rows", sum(batch.num_rows for batch in held))
+            count_block(context.counts, self.partitioner, target, held, block)
             yield block_row(target, self.first_source + context.partition, block)
 
 
+def count_block(
+    counts: OperatorCounts,
+    partitioner: Partitioner | None,
+    target: int,
+    batches: Sequence[pa.RecordBatch],
+    block: pa.Buffer,
+) -> None:
+    """Count a block that leaves for a partition, or for the driver. Summaries of other rows do not count as rows."""
+    is_summary = partitioner is not None and target >= partitioner.partitions
+    rows = 0 if is_summary else sum(batch.num_rows for batch in batches)
+    counts.add(rows, block.size)
+    if partitioner is not None and not partitioner.to_driver:
+        counts.metrics.add("exchange_blocks")
+        counts.metrics.add("exchange_bytes", block.size)
+        counts.metrics.add("exchange_rows", rows)
+
+
+def _task_number() -> int:
+    """The number of this task in its job's stage. The tasks of a union are numbered through."""
+    task = SparkTaskContext.get()
+    return int(task.partitionId()) if task is not None else 0
+
+
 def block_row(target: int, source: int, block: pa.Buffer) -> pa.RecordBatch:
-    """A block with its address, as Spark's shuffle moves it."""
+    """A block with its address, as a row of Spark's shuffle."""
     offsets = pa.py_buffer(_int32s(0, block.size))
     column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, block])
     ids = [pa.array([target], pa.int32()), pa.array([source], pa.int32())]
     return pa.RecordBatch.from_arrays([*ids, column], schema=_BLOCK_ARROW)
 
 
+def gathered_blocks(batches: Iterable[pa.RecordBatch], max_bytes: int | None) -> dict[int, list[pa.RecordBatch]]:
+    """The rows of each partition from its blocks, in the order in which they come. Raises TooManyBytes."""
+    limit, partitions = ByteLimit(max_bytes), dict[int, list[pa.RecordBatch]]()
+    for _, source, block in addressed_blocks(batches, TARGET):
+        partitions.setdefault(source, []).extend(limit.watched(decode_block(block)))
+    return partitions
+
+
 def spare_long_lived_objects() -> None:
     """Take what a task has loaded for good, modules and compiled kernels, out of Python's garbage collection.
 
-    A worker of pyspark collects garbage after each task, before it takes the next. With numba, pandas and pyarrow
-    loaded that goes through more than 100,000 objects that will never be garbage: 50-100 ms a task.
+    A pyspark worker collects garbage after each task, before it takes the next. With numba, pandas and pyarrow loaded
+    that visits more than 100,000 objects that will never be garbage: 50-100 ms a task.
     """
     if len(gc.get_objects()) > _MAX_UNFROZEN_OBJECTS:
         gc.collect()

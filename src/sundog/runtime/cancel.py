@@ -1,17 +1,17 @@
-"""Cancelling what runs on the driver's own threads, where there is no Spark job that Spark could cancel.
+"""Cancelling work on the driver's own threads, where there is no Spark job that Spark could cancel.
 
-Spark cancels jobs by what they are marked with: their group, their tags. Work on driver threads has the same marks,
-those of the thread that called the action, and listens to the same requests:
+Spark cancels jobs by their marks: a job group, tags. Work on driver threads has the same marks, those of the thread
+that called the action, and obeys the same requests:
 
-    sc.cancelJobGroup("g")            a request is noted (`request_cancel`) and goes on to Spark
-      action on another thread        sees a new request, compares it with its own marks, stops its tasks
+    sc.cancelJobGroup("g")            the request is recorded (`request_cancel`) and passed on to Spark
+      action on another thread        finds a new request, compares it with its own marks, stops its tasks
 
-Requests are kept for a while with their time. So an action need not announce itself, and one that is between two of its
-stages when the request comes sees it later. Looking for requests is one comparison of two numbers; only when there is a
-new one does an action ask Spark for its marks.
+Requests are kept for a while with their time. So an action need not register, and one that is between two stages when a
+request comes finds it later. Looking for requests compares two numbers; only if there is a new one does an action ask
+Spark for its marks.
 
-No lock is held while a request is noted: Ctrl-C runs `cancelAllJobs` in a signal handler, on top of whatever the main
-thread was doing.
+No lock is held while a request is recorded: Ctrl-C runs `cancelAllJobs` in a signal handler, whatever the main thread
+was doing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _current = threading.local()
 
 
 class CancelKind(Enum):
-    """By which mark jobs are cancelled."""
+    """The kind of mark by which jobs are cancelled."""
 
     ALL = "all"
     GROUP = "group"
@@ -50,23 +50,23 @@ class CancelRequest:
 
 @dataclass(frozen=True)
 class JobMarks:
-    """What Spark would find the jobs of a thread by."""
+    """The marks by which Spark would find the jobs of a thread."""
 
     group: str | None
     tags: frozenset[str]
 
 
 class ActionCancelled(Exception):
-    """The user cancelled this action. At the border it becomes Spark's own error."""
+    """The user cancelled this action. `actions/` turns it into Spark's own error."""
 
 
 def request_cancel(kind: CancelKind, name: str, reason: str) -> None:
-    """Note that whatever carries this mark is to stop."""
+    """Record a request to stop whatever has this mark."""
     _requests.append(CancelRequest(kind, name, reason, monotonic()))
 
 
 class CancelWatch:
-    """Looks for requests that mean one action. To be used on the action's own thread, whose marks they are."""
+    """Looks for requests that concern one action. For use on the action's own thread, whose marks they are."""
 
     def __init__(self, marks: Callable[[], JobMarks] | None) -> None:
         self._read_marks = marks
@@ -95,7 +95,7 @@ def _means(request: CancelRequest, marks: JobMarks) -> bool:
 
 
 class WatchedEvent(threading.Event):
-    """Is set by a failing task, or when the action is cancelled: for tasks that run on the action's own thread."""
+    """An event that a failing task or the cancelled action sets: for tasks that run on the action's own thread."""
 
     def __init__(self, watch: CancelWatch) -> None:
         super().__init__()
@@ -110,14 +110,14 @@ _UNWATCHED = CancelWatch(None)
 
 
 def current_watch() -> CancelWatch:
-    """The watch over the action that this thread runs."""
+    """The watch of the action that this thread runs."""
     watch: CancelWatch = getattr(_current, "watch", _UNWATCHED)
     return watch
 
 
 @contextmanager
 def watching(marks: Callable[[], JobMarks]) -> Iterator[CancelWatch]:
-    """Watch over an action on this thread. `marks` asks for its marks, if that should ever be needed."""
+    """Watch for requests while an action runs on this thread. `marks` returns its marks, if they are needed."""
     outer = getattr(_current, "watch", None)
     _current.watch = outer or CancelWatch(marks)
     try:

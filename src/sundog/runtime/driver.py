@@ -1,7 +1,7 @@
-"""Runs stages on threads of the driver's own process; exchanges stay in memory.
+"""Runs stages on threads of the driver process; exchanges stay in memory.
 
-Kernels and Arrow release the GIL, so threads are enough, and nothing is copied or serialised between stages. For work
-that fits (`spark.sundog.driver.maxBytes`) this avoids a Spark job altogether, which costs more than most top-ks do.
+Kernels and Arrow release the GIL, so threads are enough, and nothing is copied or serialised between stages. What fits
+(`spark.sundog.driver.maxBytes`) needs no Spark job, which costs more than most top-ks do.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import pyarrow as pa
 
 from sundog.metrics import OperatorCounts, chain_counts
 from sundog.operators.base import Operator, Partitioner
-from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
+from sundog.operators.byte_limit import ByteLimit
+from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext, clocked, counted
 from sundog.operators.sources import BatchSource, HeldBatches, Source
+from sundog.plan.outputs import Build, Exchange, Gather
 from sundog.plan.records import StageRecords
-from sundog.plan.stages import Exchange, Stage
+from sundog.plan.stages import Stage
 from sundog.runtime.cancel import (
     POLL_SECONDS,
     STOP_SECONDS,
@@ -61,25 +63,33 @@ class DriverRuntime:
         task_memory_bytes: int,
         progress: ProgressSink = NO_PROGRESS,
         records: StageRecords | None = None,
+        max_output_bytes: int | None = None,
     ) -> None:
+        """`max_output_bytes`: limit for the rows that one stage puts out, which are all in memory at once."""
         self.progress = progress
         self.records = StageRecords() if records is None else records
         self._slots = max(1, slots)
         self._task_memory_bytes = task_memory_bytes
+        self._max_output_bytes = max_output_bytes
 
     def exchange(self, stage: Stage, sources: Sequence[Source], output: Exchange) -> list[Source]:
         """Run a stage and split its rows; the sources that the tasks of the next stage read."""
         partitioner = output.partitioner
-        few = output.unsplit_rows // max(len(sources), 1)
+        unsplit_rows = output.unsplit_rows_of_task(len(sources))
+        limit = ByteLimit(self._max_output_bytes)
 
         def split(index: int, task: _Task) -> _Split:
-            stream = task.stream(sources[index], stage.operators)
+            stream = limit.watched(task.stream(sources[index], stage.operators))
             unsplit: Batches = []
             rows = 0
-            while rows < few:
-                batch = next(stream, None)
+            counts = task.context.counts
+            timed = clocked(stream, counts)
+            while rows < unsplit_rows:
+                batch = next(timed, None)
                 if batch is None:
-                    task.context.metrics.add("exchange_rows", rows)
+                    for each in unsplit:
+                        counts.add(each.num_rows, each.nbytes)
+                    counts.metrics.add("exchange_rows", rows)
                     return _Split(unsplit, None)
                 unsplit.append(batch)
                 rows += batch.num_rows
@@ -92,13 +102,19 @@ class DriverRuntime:
         return [HeldBatches(batches) for batches in self.gather(stage, sources)]
 
     def gather(self, stage: Stage, sources: Sequence[Source]) -> list[Batches]:
-        """The batches of each partition."""
-        return self._run(stage, len(sources), lambda index, task: list(task.stream(sources[index], stage.operators)))
+        """The batches of each partition. Raises TooManyBytes if they are more than may be gathered."""
+        planned = stage.output.max_bytes if isinstance(stage.output, Gather | Build) else None
+        limit = ByteLimit(planned, self._max_output_bytes)
+
+        def gathered(index: int, task: _Task) -> Batches:
+            return list(limit.watched(counted(task.stream(sources[index], stage.operators), task.context.counts)))
+
+        return self._run(stage, len(sources), gathered)
 
     def _run(self, stage: Stage, count: int, task: Callable[[int, _Task], T]) -> list[T]:
         """Run `task(index, ...)` for each index; the first failure cancels the others and is raised.
 
-        Raises ActionCancelled if the user cancels the action meanwhile.
+        Raises ActionCancelled if the user cancels the action.
         """
         watch = current_watch()
         watch.check()
@@ -112,7 +128,7 @@ class DriverRuntime:
         def one(index: int) -> T:
             counts = chain_counts(len(stage.operators))
             memory = MemoryBudget(self._task_memory_bytes, self._slots)
-            context = TaskContext(index, counts[-1].metrics, memory, cancelled, hints)
+            context = TaskContext(index, counts[-1], memory, cancelled, hints)
             try:
                 context.check_cancelled()
                 return task(index, _Task(context, counts))
@@ -148,8 +164,8 @@ class DriverRuntime:
 
 @lru_cache(maxsize=1)
 def _threads(count: int) -> ThreadPoolExecutor:
-    """One pool for all queries: to start two threads takes 1 ms or more, which is much of a top-k. Tasks start no
-    tasks, so it cannot wait for itself."""
+    """One pool for all queries: starting two threads takes 1 ms or more, much of a top-k. A task starts no tasks, so
+    the pool cannot deadlock."""
     return ThreadPoolExecutor(count, "sundog")
 
 
@@ -157,7 +173,7 @@ os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def _results(futures: list[Future[T]], watch: CancelWatch) -> list[T]:
-    """All results, or the error that started the cancellation rather than one that only followed from it."""
+    """All results. Raises the error that started the cancellation, not one that only followed from it."""
     errors = [error for future in futures if (error := _error_of(future, watch)) is not None]
     if errors:
         raise next((error for error in errors if not isinstance(error, TaskCancelled)), errors[0])
@@ -165,7 +181,7 @@ def _results(futures: list[Future[T]], watch: CancelWatch) -> list[T]:
 
 
 def _error_of(future: Future[T], watch: CancelWatch) -> BaseException | None:
-    """The error that a task ended with, None if with none. Checks for cancellation while it runs."""
+    """The error that a task ended with, or None. Checks for cancellation while the task runs."""
     while True:
         try:
             return future.exception(POLL_SECONDS)
@@ -175,7 +191,7 @@ def _error_of(future: Future[T], watch: CancelWatch) -> BaseException | None:
 
 @dataclass(frozen=True)
 class _Split:
-    """What a task has for each target; or, where it is little, all of it unsplit."""
+    """A task's rows for each target; or, if they are few, all of them unsplit."""
 
     unsplit: Batches
     buckets: list[Batches] | None
@@ -183,36 +199,23 @@ class _Split:
 
 def _buckets(partitioner: Partitioner, stream: Iterator[pa.RecordBatch], context: TaskContext) -> list[Batches]:
     buckets: list[Batches] = [[] for _ in range(partitioner.partitions)]
-    for target, batch in partitioner.split(stream, context):
+    for target, batch in clocked(partitioner.split(stream, context), context.counts):
         if batch.num_rows:
             buckets[target].append(batch)
+            context.counts.add(batch.num_rows, batch.nbytes)
             context.metrics.add("exchange_rows", batch.num_rows)
     return buckets
 
 
 def _targets(output: Exchange, produced: list[_Split]) -> list[Source]:
-    """What the tasks of the next stage read. If no task had much, one of them reads all."""
-    partitioner, most = output.partitioner, output.unsplit_rows
-    if most and all(split.buckets is None for split in produced):
+    """The sources of the next stage's tasks. If no task has split its rows, they are one partition."""
+    partitioner = output.partitioner
+    if output.unsplit_rows and all(split.buckets is None for split in produced):
         return [BatchSource([batch for split in produced for batch in split.unsplit])]
     spread = [
         _buckets(partitioner, iter(split.unsplit), TaskContext()) if split.buckets is None else split.buckets
         for split in produced
     ]
     targets = [[batch for buckets in spread for batch in buckets[target]] for target in range(partitioner.partitions)]
-    return [BatchSource(batches) for batches in (_joined(targets, most) if most else targets)]
-
-
-def _joined(targets: list[Batches], most: int) -> list[Batches]:
-    """Neighbouring targets joined up to `most` rows: a task costs more than grouping some thousands."""
-    joined: list[Batches] = []
-    capacity = 0
-    for batches in targets:
-        rows = sum(batch.num_rows for batch in batches)
-        if joined and rows <= capacity:
-            joined[-1] = joined[-1] + batches
-            capacity -= rows
-        else:
-            joined.append(batches)
-            capacity = most - rows
-    return joined
+    groups = output.joined([sum(batch.num_rows for batch in batches) for batches in targets])
+    return [BatchSource([batch for target in group for batch in targets[target]]) for group in groups]

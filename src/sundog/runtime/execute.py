@@ -1,35 +1,34 @@
-"""Runs a planned part of a query: drives the planner's steps, runs its stages, gives out the result.
+"""Execution of a planned part of a query: answers the planner's steps, runs its stages, returns the result.
 
-Nothing is decided here. A step of the planner is a stage whose rows it wants to see; it is run with the stages that it
-reads, each once, and the rows are sent back. What is left at the end is the result's stage, which runs when its rows
-are asked for.
+Nothing is decided here. A step is a stage whose rows the planner needs; it is run with the stages that it reads, each
+once, and its rows are sent back. The last stage is the result's, which runs when its rows are read.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sundog.config import Settings
 from sundog.errors import InternalError
+from sundog.machine import usable_cores, usable_memory_bytes
 from sundog.metrics import Metrics
+from sundog.operators.context import DEFAULT_MEMORY_BYTES
 from sundog.operators.sources import BatchSource, ChainedSources, Source
 from sundog.operators.window.ranges.halo import check_row_accounting
 from sundog.plan.costs import read_costs
-from sundog.plan.logical import Limit, LogicalPlan, Window, spark_has_one_partition
-from sundog.plan.lower.planner import Planner, Rows, Sites, Step
+from sundog.plan.lower.planner import Answer, Planner, Rows, Step
+from sundog.plan.outputs import Build, Exchange, Gather, Hold, Result
 from sundog.plan.records import StageRecord, StageRecords
-from sundog.plan.sites import executors_site, may_have_one_process
+from sundog.plan.sites import Sites, TravelRule, max_output_bytes, process_share, sites_of, task_limits
 from sundog.plan.stages import (
     BuildRows,
-    Exchange,
+    CollectedRows,
+    Delivery,
     FirstSparkKeys,
-    Gather,
-    Hold,
     Input,
     PairedRows,
     Parts,
@@ -39,33 +38,38 @@ from sundog.plan.stages import (
     Stage,
     StageGraph,
     StageRows,
+    Summaries,
 )
 from sundog.runtime.driver import DriverRuntime
-from sundog.runtime.frames import first_keys, frame_from_batches
-from sundog.runtime.processes.profiles import cluster_of, executors_of
+from sundog.runtime.frames import CollectedSource, first_keys, frame_from_batches
+from sundog.runtime.processes.profiles import application_of, cluster_of
 from sundog.runtime.progress import NO_PROGRESS, ProgressSink
 from sundog.runtime.spark import SparkInput, SparkRuntime
-from sundog.tree import walk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from sundog.plan.logical import LogicalPlan
+
 
 class StageRunner:
-    """Runs the stages of one graph, each once, those that it reads before it."""
+    """Runs the stages of one graph, each once, after the stages that it reads."""
 
     def __init__(
         self,
         driver: DriverRuntime,
         executors: Callable[[StageRecords], SparkRuntime] | None = None,
         foreign: Mapping[int, DataFrame] | None = None,
+        title: str = "",
     ) -> None:
-        """`executors` is called when the first stage runs there. `foreign`: the frames of Spark's rows, by handle."""
+        """`executors` is called when the first stage runs there. `foreign`: the DataFrames of foreign rows, by handle.
+        `title`: of the query, in the descriptions of Spark's jobs."""
         self.records = driver.records
         self._driver = driver
         self._make_executors = executors
         self._foreign = foreign or {}
+        self._title = title
         self._held: dict[int, list[Source] | SparkInput] = {}
 
     @cached_property
@@ -83,23 +87,39 @@ class StageRunner:
         )
         return [batch for batches in partitions for batch in batches]
 
+    def answer(self, stage: Stage) -> Answer:
+        """The answer to a step of the planner: the rows of a stage, or the build side of a join made of them."""
+        rows = self.rows(stage)
+        if not isinstance(stage.output, Build):
+            return rows
+        counts, start = self.records.of(stage).operators[-1], perf_counter()
+        built = stage.output.build(rows)
+        counts.seconds += perf_counter() - start
+        counts.rows, counts.bytes, counts.batches = built.rows, built.nbytes, 1
+        return built
+
     def frame(self, stage: Stage, schema: StructType) -> DataFrame | None:
-        """A lazy DataFrame of a stage that runs on executors; None where its rows are on the driver."""
+        """A lazy DataFrame of a stage that runs on executors; None if its rows are on the driver."""
         if stage.place is Place.DRIVER:
             return None
         return self._executors.frame(stage, self._spark_input(stage, for_spark=True), schema)
 
     def forget(self, graph: StageGraph) -> None:
-        """Let go of what stages hold that were given up."""
+        """Release what abandoned stages hold."""
         for number in graph.given_up:
             self._held.pop(number, None)
 
     def drain_metrics(self, seconds: float) -> bool:
-        """Take over what tasks on executors counted; whether the last stage ran to its end."""
+        """Collect the counts of tasks on executors; whether the last stage ran to its end."""
         return self._executors.drain_metrics(seconds)
 
+    @property
+    def has_all_reports(self) -> bool:
+        """Whether no task was lost with its counts of rows that are still there."""
+        return "_executors" not in self.__dict__ or self._executors.has_all_reports
+
     def release(self) -> None:
-        """Let go of everything held. The action is over."""
+        """Release everything. The action is over."""
         self._held.clear()
         if "_executors" in self.__dict__:
             self._executors.release()
@@ -113,21 +133,26 @@ class StageRunner:
                 case StageRows(stage=before):
                     found += self._driver_output(before)
                 case FirstSparkKeys():
-                    found.append(BatchSource([first_keys(self._foreign[each.handle], each.places, each.rows)]))
-                case SparkRows():
-                    raise InternalError("rows of a Spark plan are with the executors")
+                    keys = first_keys(self._foreign[each.handle], each.places, each.rows, self._title)
+                    found.append(BatchSource([keys]))
+                case CollectedRows():
+                    found.append(CollectedSource(self._foreign[each.handle], each, self._title))
+                case SparkRows() | Summaries():
+                    raise InternalError(
+                        "rows of a Spark plan, and summaries of rows that are moved, are with the executors"
+                    )
                 case PairedRows(build=build, probe=probe):
                     pairs = zip(self._driver_output(build), self._driver_output(probe), strict=True)
                     found += (ChainedSources(pair) for pair in pairs)
                 case BuildRows():
-                    pass  # its rows are in an operator of this stage
+                    pass  # an operator of this stage has its rows
         return found
 
     def _driver_output(self, stage: Stage) -> list[Source]:
         match stage.output:
             case Gather():
                 return [BatchSource(self.rows(stage))]
-            case Exchange() as output if stage.place is Place.DRIVER:
+            case Exchange(is_kept=False) as output if stage.place is Place.DRIVER:
                 return self._driver.exchange(stage, self._sources(stage), output)
             case Hold() if stage.place is Place.DRIVER:
                 if stage.number not in self._held:
@@ -139,7 +164,7 @@ class StageRunner:
                 raise InternalError(f"stage {stage.number} does not put its rows out on the driver")
 
     def _spark_input(self, stage: Stage, for_spark: bool = False) -> SparkInput:
-        """`for_spark`: operators of Spark's own follow in the same tasks, so that each partition has one."""
+        """`for_spark`: Spark's own operators follow in the same tasks, so each partition needs a task."""
         tasks = 0 if for_spark else stage.process_tasks
         inputs = [each for each in stage.inputs if not isinstance(each, BuildRows)]
         parts = [each for each in inputs if isinstance(each, Parts)]
@@ -153,30 +178,43 @@ class StageRunner:
         match given:
             case SparkRows():
                 return SparkInput(self._foreign[given.handle], columns=given.schema)
-            case StageRows(stage=before) if isinstance(before.output, Exchange):
-                return self._executors.exchange(before, self._spark_input(before), before.output, tasks)
+            case StageRows(stage=Stage(output=Exchange(is_kept=False) as output) as before):
+                return self._executors.exchange(before, self._spark_input(before), output, tasks)
+            case StageRows(stage=Stage(output=Exchange(readers=1)) as before):
+                return self._kept_exchange(before).without_summaries()
+            case StageRows(stage=Stage(output=Exchange()) as before):
+                return self._kept_exchange(before)
+            case Summaries(stage=before):
+                return self._kept_exchange(before).summaries()
             case PairedRows(build=build, probe=probe):
                 return self._executors.exchange_pair(
                     (build, self._spark_input(build)), (probe, self._spark_input(probe)), tasks
                 )
-            case StageRows(stage=before) if isinstance(before.output, Hold):
-                if before.number not in self._held:
-                    self._held[before.number] = self._executors.hold(before, self._spark_input(before), place)
-                held = self._held[before.number]
-                assert isinstance(held, SparkInput)
-                return held
+            case StageRows(stage=Stage(output=Hold()) as before):
+                return self._kept(before, lambda: self._executors.hold(before, self._spark_input(before), place))
             case _:
                 raise InternalError("executors read tables, Spark's rows, and other stages of theirs")
 
+    def _kept_exchange(self, stage: Stage) -> SparkInput:
+        assert isinstance(stage.output, Exchange)
+        output, tasks = stage.output, stage.output.process_tasks
+        return self._kept(stage, lambda: self._executors.exchange(stage, self._spark_input(stage), output, tasks))
+
+    def _kept(self, stage: Stage, make: Callable[[], SparkInput]) -> SparkInput:
+        """A stage's output that several stages read; made for the first of them."""
+        if stage.number not in self._held:
+            self._held[stage.number] = make()
+        held = self._held[stage.number]
+        assert isinstance(held, SparkInput)
+        return held
+
 
 class Execution:
-    """One part of a query while it runs. `batches` and `to_dataframe` are the two ways to take its result."""
+    """One part of a query while it runs. Its result is taken either by `batches` or by `to_dataframe`."""
 
     def __init__(
         self,
         session: SparkSession,
-        tree: LogicalPlan,
-        subqueries: Iterable[LogicalPlan],
         graph: StageGraph,
         runner: StageRunner,
         planning_seconds: float,
@@ -184,8 +222,6 @@ class Execution:
         self.graph = graph
         self.planning_seconds = planning_seconds
         self._session = session
-        self._tree = tree
-        self._subqueries = tuple(subqueries)
         self._runner = runner
         self._lazy_since: float | None = None
 
@@ -197,7 +233,7 @@ class Execution:
     @property
     def metrics(self) -> Metrics:
         total = self._runner.records.total(self.graph.given_up)
-        total.merge(self.graph.metrics)
+        total.merge(self.graph.planned_metrics())
         return total
 
     @property
@@ -209,38 +245,37 @@ class Execution:
         assert self.graph.result is not None
         return self.graph.result
 
+    @property
+    def _output(self) -> Result:
+        assert isinstance(self._result.output, Result)
+        return self._result.output
+
     def batches(self) -> Rows:
         """Run it, and bring all rows to the driver."""
         result = self._runner.rows(self._result)
-        if not self._may_stop_early:
+        if not self._output.may_stop_early and self._runner.has_all_reports:
             check_row_accounting(self.metrics)
-        self.graph.metrics.add("output_rows", sum(batch.num_rows for batch in result))
+        output = self._runner.records.of(self._result).operators[-1]
+        output.metrics.add("output_rows", sum(batch.num_rows for batch in result))
         return result
 
     def to_dataframe(self, schema: StructType) -> DataFrame:
-        """The result as a Spark DataFrame with `schema`: lazy where it comes from executors."""
+        """The result as a Spark DataFrame with `schema`; lazy if it is on executors."""
         lazy = self._runner.frame(self._result, schema)
         if lazy is not None:
             self._lazy_since = perf_counter()
             return lazy
-        one_partition = spark_has_one_partition(self._tree)
-        return frame_from_batches(self._session, self.batches(), schema, one_partition=one_partition)
+        return frame_from_batches(self._session, self.batches(), schema, self._output)
 
     def finish(self, check: bool = True) -> None:
-        """After the action: take over the metrics of what Spark ran lazily. `check`: no row was lost or made up."""
+        """Ends the action: collect the metrics of lazy stages. `check`: that no row was lost or added."""
         complete = False
         if self._lazy_since is not None:
             complete = self._runner.drain_metrics(perf_counter() - self._lazy_since)
+        complete = complete and self._runner.has_all_reports
         self._runner.release()
-        if check and complete and not self._may_stop_early:
+        if check and complete and not self._output.may_stop_early:
             check_row_accounting(self.metrics)
-
-    @property
-    def _may_stop_early(self) -> bool:
-        """Whether a limit above a window may have enough before the window has given out all its rows."""
-        trees = (self._tree, *self._subqueries)
-        limits = [node for tree in trees for node in walk(tree) if isinstance(node, Limit)]
-        return any(isinstance(node, Window) for limit in limits for node in walk(limit))
 
 
 def execute(
@@ -251,36 +286,36 @@ def execute(
     executors_unusable: str | None,
     on_graph: Callable[[StageGraph], None],
     progress: ProgressSink = NO_PROGRESS,
-    for_good: bool = False,
+    delivery: Delivery = Delivery.DRIVER,
     subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
 ) -> Execution:
-    """Plan a part of a query, running the steps that planning needs; its result runs when it is taken.
+    """Plan a part of a query and run the steps that planning needs; the result's stage runs when it is read.
 
-    `on_graph` is given the graph at once, so that it is known also where a step fails. `for_good`, `subqueries`: see
+    `on_graph` is called with the graph at once, so that it is known even if a step fails. `delivery`, `subqueries`: see
     `Planner`.
-    Raises FileProblem and FileSchemaProblem for files that only Spark can judge: the query is then Spark's.
+    Raises FileProblem and FileSchemaProblem for files that only Spark can judge: Spark then runs the query.
     """
     started = perf_counter()
-    sites = sites_of(session, settings, executors_unusable)
-    planner = Planner(tree, settings, sites, for_good, subqueries)
+    sites = _sites(session, settings, executors_unusable)
+    planner = Planner(tree, settings, sites, delivery, subqueries)
     on_graph(planner.graph)
-    runner = _runner(session, settings, foreign, progress, sites.executors)
+    runner = _runner(session, settings, foreign, progress, sites.executors, planner.graph.title)
     in_steps = 0.0
 
-    def answer(step: Step) -> Rows:
+    def answer(step: Step) -> Answer:
         nonlocal in_steps
         runner.forget(planner.graph)
         begun = perf_counter()
-        rows = runner.rows(step.stage)
+        found = runner.answer(step.stage)
         in_steps += perf_counter() - begun
-        return rows
+        return found
 
     try:
         planner.plan(answer)
-    except BaseException:  # also where the user stops it
+    except BaseException:  # also KeyboardInterrupt
         runner.release()
         raise
-    return Execution(session, tree, subqueries.values(), planner.graph, runner, perf_counter() - started - in_steps)
+    return Execution(session, planner.graph, runner, perf_counter() - started - in_steps)
 
 
 def explain(
@@ -292,11 +327,11 @@ def explain(
     subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
 ) -> StageGraph:
     """The graph as far as it is known without running the query: only probes are run."""
-    sites = sites_of(session, settings, executors_unusable)
+    sites = _sites(session, settings, executors_unusable)
     planner = Planner(tree, settings, sites, subqueries=subqueries)
-    runner = _runner(session, settings, foreign, NO_PROGRESS, sites.executors)
+    runner = _runner(session, settings, foreign, NO_PROGRESS, sites.executors, planner.graph.title)
     try:
-        return planner.plan(lambda step: runner.rows(step.stage) if step.is_probe else None)
+        return planner.plan(lambda step: runner.answer(step.stage) if step.is_probe else None)
     finally:
         runner.release()
 
@@ -307,28 +342,24 @@ def _runner(
     foreign: Mapping[int, DataFrame],
     progress: ProgressSink,
     site: Callable[[], Site],
+    title: str,
 ) -> StageRunner:
     """`site` is that of the executors."""
-    memory, block_bytes = settings.task_memory_bytes, settings.exchange_block_bytes
+    memory, block_bytes = settings.task_memory_bytes or DEFAULT_MEMORY_BYTES, settings.exchange_block_bytes
 
     def executors(records: StageRecords) -> SparkRuntime:
-        return SparkRuntime(session, site().task_memory_bytes, block_bytes, progress, records, site().executor_slots)
-
-    return StageRunner(DriverRuntime(_driver_slots(), memory, progress), executors, foreign)
-
-
-def sites_of(session: SparkSession, settings: Settings, executors_unusable: str | None) -> Sites:
-    """The places that there are in this session."""
-    costs, memory = read_costs(settings.costs), settings.task_memory_bytes
-
-    @cache
-    def executors() -> Site:
+        where = site()
         cluster = cluster_of(session)
-        found = executors_of(session) if may_have_one_process(cluster, settings.executor_process) else None
-        return executors_site(cluster, found, session.sparkContext.defaultParallelism, memory, costs.executors)
+        limits = task_limits(where.task_memory_bytes, block_bytes, where.costs, process_share(cluster, where))
+        travel = TravelRule.of(cluster, where.costs)
+        return SparkRuntime(session, limits, progress, records, where.process_slots, travel, title)
 
-    return Sites(Site(Place.DRIVER, _driver_slots(), memory, costs.driver), executors, executors_unusable)
+    output = max_output_bytes(usable_memory_bytes(), settings.driver_max_bytes, read_costs(settings.costs).driver)
+    return StageRunner(
+        DriverRuntime(usable_cores(), memory, progress, max_output_bytes=output), executors, foreign, title
+    )
 
 
-def _driver_slots() -> int:
-    return os.cpu_count() or 1
+def _sites(session: SparkSession, settings: Settings, executors_unusable: str | None) -> Sites:
+    application = application_of(session)
+    return sites_of(application, usable_cores(), usable_memory_bytes(), settings, executors_unusable)

@@ -1,4 +1,4 @@
-"""Where runtimes report what they have done so far. They know this interface, and nothing of terminals and notebooks.
+"""The interface through which runtimes report progress. They know nothing of terminals and notebooks.
 
 sink.start("TopK search", tasks=8)
 ...                                            # sink.advance() whenever a task is done, from any thread
@@ -23,7 +23,7 @@ _ASK_EVERY_SECONDS = 0.25
 
 
 class ProgressSink(ABC):
-    """Where progress is reported. All methods may be called from any thread, and cost next to nothing."""
+    """A receiver of progress. All methods may be called from any thread, and cost next to nothing."""
 
     @abstractmethod
     def start(self, label: str, tasks: int) -> None:
@@ -35,7 +35,7 @@ class ProgressSink(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """The action is over, well or not. Twice is as good as once; `start` may follow and begins anew."""
+        """The action is over, with or without success. May be called twice; `start` may follow and begins anew."""
 
 
 class NullProgress(ProgressSink):
@@ -58,8 +58,8 @@ NO_PROGRESS = NullProgress()
 def spark_progress(session: SparkSession, sink: ProgressSink, label: str) -> Iterator[None]:
     """Report the Spark tasks of all jobs that this thread starts inside the block.
 
-    Spark runs them, so its status tracker is asked from a thread, four times a second. The jobs are found by a tag of
-    their own: a job group would replace the user's.
+    Spark runs them, so a thread asks its status tracker, four times a second. The jobs are found by a tag of their own:
+    a job group would replace the user's.
     """
     if isinstance(sink, NullProgress):
         yield
@@ -95,13 +95,13 @@ def _watch(context: Any, tag: str, sink: ProgressSink, label: str, stop: threadi
 
 
 def _tasks_of(tracker: Any, tag: str) -> tuple[int, int]:
-    """Tasks there are, and tasks done, in the stages that Spark has started by now."""
+    """Number of tasks, and of finished tasks, in the stages that Spark has started by now."""
     tasks = done = 0
     for job in tracker.getJobIdsForTag(tag):
         info = tracker.getJobInfo(job)
         for stage in info.get().stageIds() if info.isDefined() else ():
             found = tracker.getStageInfo(stage)
-            if found.isDefined() and found.get().submissionTime() > 0:  # else it waits, or its result is there already
+            if found.isDefined() and found.get().submissionTime() > 0:  # else it waits, or was skipped
                 tasks += found.get().numTasks()
                 done += found.get().numCompletedTasks()
     return tasks, done

@@ -1,4 +1,4 @@
-"""Sessions of Spark's that sundog works in beside the user's own, and the tags by which users cancel their jobs."""
+"""Spark sessions that sundog uses beside the user's own, and the tags by which users cancel their jobs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _block_sessions: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictiona
 
 
 def session_for_blocks(session: SparkSession) -> SparkSession:
-    """A session of the same application whose settings suit Arrow blocks and change nothing for the user's.
+    """A session of the same application with settings for Arrow blocks, which changes nothing in the user's.
 
-    One block a batch: Spark would else gather all blocks of a task, in a buffer that doubles as it grows, before it
-    hands over the first (10 M groups: 2.0 s against 1.6 s in the second phase). Partitions are counted for the machine
-    and their sizes known to be alike, so there is nothing for adaptive execution to find out. No checksum of what each
-    task sends, by which Spark notices that a repeated task sent something else: one that is repeated here sends the
-    same groups, though maybe in other blocks (a fifth of the JVM's samples of Java code were in it). The partitions of
-    a union stay apart: Spark would else make one of those that it knows to be partitioned alike, as with held rows.
+    One block a batch: else Spark collects all blocks of a task, in a buffer that doubles as it grows, before it passes
+    on the first (10 M groups: 2.0 s against 1.6 s in the final aggregation). No adaptive execution: the number of
+    partitions fits the machine and their sizes are alike. No checksum of what each task sends, by which Spark notices
+    that a repeated task sent other rows. Here a repeated task sends the same groups, though maybe in other blocks. The
+    checksum took a fifth of the JVM's samples of Java code. The partitions of a union stay separate: else Spark merges
+    inputs that it knows to be partitioned alike, as with held rows.
     """
     with _lock:
         if session not in _block_sessions:
@@ -42,8 +42,8 @@ def session_for_blocks(session: SparkSession) -> SparkSession:
 
 
 def block_session(session: SparkSession) -> SparkSession | None:
-    """The session that moves the blocks of `session`, if there is one already. Sessions are compared in the JVM: one
-    may have several Python objects."""
+    """The session that moves the blocks of `session`, if there is one already. Sessions are compared in the JVM, since
+    one may have several Python objects."""
     for known, own in list(_block_sessions.items()):
         if known._jsparkSession.equals(session._jsparkSession):
             return own
@@ -61,7 +61,7 @@ def session_tags(session: SparkSession) -> frozenset[str]:
 
 @contextmanager
 def also_tagged(context: SparkContext, tags: Collection[str]) -> Iterator[None]:
-    """Jobs of this thread carry these tags beside those that they have."""
+    """Jobs of this thread have these tags besides their own."""
     before = context.getLocalProperty(_JOB_TAGS)
     context.setLocalProperty(_JOB_TAGS, ",".join(sorted({*(before or "").split(","), *tags} - {""})))
     try:
@@ -72,7 +72,7 @@ def also_tagged(context: SparkContext, tags: Collection[str]) -> Iterator[None]:
 
 @contextmanager
 def tagged_for(session: SparkSession) -> Iterator[None]:
-    """Jobs of this thread carry the tags of `session`, although they run in another one."""
+    """Jobs of this thread have the tags of `session`, although they run in another session."""
     with also_tagged(session.sparkContext, session_tags(session)):
         yield
 
@@ -92,8 +92,7 @@ def described_as(session: SparkSession, text: str) -> Iterator[None]:
 
 @contextmanager
 def keeping_active_session(session: SparkSession) -> Iterator[Any]:
-    """The thread's active session, Python's and the JVM's, is afterwards what it was. Gives the JVM's class of
-    sessions."""
+    """Restores the thread's active session, Python's and the JVM's, at the end. Gives the JVM's class of sessions."""
     jvm_sessions = spark_version().session_class(session)
     active, jvm_active = SparkSession._activeSession, jvm_sessions.getActiveSession()
     try:

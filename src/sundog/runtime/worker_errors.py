@@ -1,16 +1,16 @@
-"""Errors of tasks on their way from a Python worker to the driver.
+"""Errors of tasks, from a Python worker to the driver.
 
-Text is all that Spark brings back from a worker that failed: accumulators and rows of a failed task are dropped. So the
+Spark brings back nothing but text from a worker that failed: accumulators and rows of a failed task are dropped. So the
 error travels inside the text of Spark's own report. That text also quotes the data (`CAST_INVALID_INPUT: The value
-'...'`), and whoever writes a table's cells writes part of it. Therefore:
+'...'`), so anyone who writes a table's cells writes part of it. Therefore:
 
 - **Nothing in the text is executed.** An error is a name from a closed table and strings and lists of strings, as JSON.
   Nothing is unpickled, imported or evaluated, and a name that is not in the table is ignored.
-- **Data cannot speak for a worker.** Each run has a random key. It is made on the driver and travels to the workers
-  only inside the pickled stage function; no text, log, plan or `repr` shows it. The worker signs what it sends
-  (HMAC-SHA256). A payload without a valid signature is text like any other.
-- **A payload is of one run.** Another run has another key, and the key is forgotten when its run is released. An old
-  payload that was logged, stored in a table and read again means nothing.
+- **Data cannot pass for a worker's error.** Each run has a random key. It is made on the driver and travels to the
+  workers only inside the pickled stage function; no text, log, plan or `repr` shows it. The worker signs what it sends
+  (HMAC-SHA256). A payload without a valid signature is ordinary text.
+- **A payload belongs to one run.** Another run has another key, and the key is forgotten when its run is released. An
+  old payload that was logged, stored in a table and read again has no effect.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from sundog.errors import InternalError
 from sundog.expr.errors import ErrorKind, SparkQueryError
 from sundog.operators.array_limits import limit_met
 from sundog.parquet.problems import FileProblem, FileSchemaProblem, ProblemKind, TooLargeForOneArray
-from sundog.support import Code, Declined, Reason
+from sundog.support import Code, Declined, Reason, TooManyBytes
 
 _PAYLOAD = re.compile(r"sundog-error:([0-9a-f]{32}):([0-9a-f]{64}):([A-Za-z0-9+/=]*):")
-_MAX_OPEN_CHANNELS = 1024  # what `accelerate` returned is never released: the oldest of its channels are forgotten
+_MAX_OPEN_CHANNELS = 1024  # results of `accelerate` are never released: the oldest of their channels are forgotten
 
 _lock = threading.Lock()
 _open: OrderedDict[str, ErrorChannel] = OrderedDict()
@@ -58,7 +58,7 @@ class ErrorChannel:
         return channel
 
     def close(self) -> None:
-        """Forget the key: from now on nothing is recognised as an error of this run. Twice is as good as once."""
+        """Forget the key: from now on nothing is recognised as an error of this run. May be called twice."""
         with _lock:
             _open.pop(self.run, None)
 
@@ -97,41 +97,46 @@ def unwrap_worker_error(error: BaseException) -> BaseException:
 
 
 @dataclass(frozen=True)
-class _Form:
-    """How errors of one class are written as JSON values, and made again."""
+class _JsonForm:
+    """How errors of one class become JSON values, and errors again."""
 
     fields: Callable[[Any], list[Any]]
     make: Callable[..., Exception]
 
 
-def _reasons(declined: Declined) -> list[Any]:
-    return [[reason.code.name, reason.sentence, reason.node] for reason in declined.reasons]
+def _declining(kind: type[Declined]) -> _JsonForm:
+    def fields(declined: Declined) -> list[Any]:
+        return [[reason.code.name, reason.sentence, reason.node] for reason in declined.reasons]
+
+    def make(*reasons: list[str]) -> Declined:
+        return kind(*(Reason(Code[code], sentence, node) for code, sentence, node in reasons))
+
+    return _JsonForm(fields, make)
 
 
-def _message_of(kind: type[Exception]) -> _Form:
-    """A class whose errors are told by their text. A subclass that is not in the table keeps its name in it."""
+def _message_of(kind: type[Exception]) -> _JsonForm:
+    """A class whose errors are sent by their text. A subclass that is not in the table keeps its name in the text."""
 
     def fields(error: Exception) -> list[Any]:
         message = str(error.args[0]) if len(error.args) == 1 else str(error)
         return [message if type(error) is kind else f"{type(error).__name__}: {message}"]
 
-    return _Form(fields, kind)
+    return _JsonForm(fields, kind)
 
 
-_FORMS: dict[type[Exception], _Form] = {
-    SparkQueryError: _Form(
+_JSON_FORMS: dict[type[Exception], _JsonForm] = {
+    SparkQueryError: _JsonForm(
         lambda error: [error.condition, {k: str(v) for k, v in error.parameters.items()}, error.kind.name],
         lambda condition, parameters, kind: SparkQueryError(condition, parameters, ErrorKind[kind]),
     ),
-    FileProblem: _Form(
+    FileProblem: _JsonForm(
         lambda error: [error.kind.name, error.path, error.message],
         lambda kind, path, message: FileProblem(ProblemKind[kind], path, message),
     ),
-    FileSchemaProblem: _Form(lambda error: [error.path, error.message], FileSchemaProblem),
-    TooLargeForOneArray: _Form(lambda error: [error.path, error.message], TooLargeForOneArray),
-    Declined: _Form(
-        _reasons, lambda *reasons: Declined(*(Reason(Code[code], sentence, node) for code, sentence, node in reasons))
-    ),
+    FileSchemaProblem: _JsonForm(lambda error: [error.path, error.message], FileSchemaProblem),
+    TooLargeForOneArray: _JsonForm(lambda error: [error.path, error.message], TooLargeForOneArray),
+    Declined: _declining(Declined),
+    TooManyBytes: _declining(TooManyBytes),
     **{
         kind: _message_of(kind)
         for kind in (
@@ -153,19 +158,19 @@ _FORMS: dict[type[Exception], _Form] = {
         )
     },
 }
-_BY_NAME = {kind.__name__: form for kind, form in _FORMS.items()}
+_BY_NAME = {kind.__name__: form for kind, form in _JSON_FORMS.items()}
 
 
 def _encode(error: Exception) -> dict[str, Any]:
-    """As the nearest class of the table; `InternalError` where there is none."""
+    """The error as the nearest class of the table; `InternalError` if there is none."""
     error = limit_met(error) or error
-    kind = next((kind for kind in type(error).__mro__ if kind in _FORMS), InternalError)
+    kind = next((kind for kind in type(error).__mro__ if kind in _JSON_FORMS), InternalError)
     stack = "".join(traceback.format_exception(error))
-    return {"class": kind.__name__, "fields": _FORMS[kind].fields(error), "stack": stack}
+    return {"class": kind.__name__, "fields": _JSON_FORMS[kind].fields(error), "stack": stack}
 
 
 def _decode(value: dict[str, Any]) -> Exception:
     error = _BY_NAME[value["class"]].make(*value["fields"])
     note = f"Raised in a Python worker:\n{value['stack']}"
-    error.__notes__ = [*getattr(error, "__notes__", []), note]  # what add_note does, which Python 3.10 does not have
+    error.__notes__ = [*getattr(error, "__notes__", []), note]  # `add_note`, which Python 3.10 does not have
     return error

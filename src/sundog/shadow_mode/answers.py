@@ -1,4 +1,4 @@
-"""Whether two answers to one query are the same answer, as far as Spark promises anything about them.
+"""Comparison of two answers to one query, as far as Spark promises anything about them.
 
 order       rows are compared as a multiset. If the query sorts its result, the sort keys must also come in the same
             order; rows with equal keys may stand in any order among themselves
@@ -28,7 +28,7 @@ RowPair = tuple[Values | None, Values | None]
 
 @dataclass(frozen=True)
 class Rules:
-    """What the query says about its result."""
+    """How to compare the results of a query."""
 
     order: tuple[int, ...] = ()  # the columns that the rows are sorted by
     is_cut: bool = False  # a top-k: rows that tie at its ends are chosen freely
@@ -57,7 +57,7 @@ def _key(row: Values, rules: Rules) -> Values:
 
 
 def _unmatched(theirs: Sequence[Values], ours: Sequence[Values], rules: Rules) -> list[RowPair]:
-    """What is left of both after taking equal rows away; then, where sums were rounded, rows that are nearly equal."""
+    """The rest of both after removing equal rows; then, if sums were rounded, nearly equal ones."""
     left, right = ({_canonical(row): row for row in rows} for rows in (theirs, ours))
     counts = Counter(_canonical(row) for row in theirs)
     counts.subtract(Counter(_canonical(row) for row in ours))
@@ -94,7 +94,7 @@ def _alike(one: Any, other: Any, rules: Rules, scale: float) -> bool:
 
 
 def _canonical(value: Any) -> Any:
-    """A value that is equal, and hashes equal, exactly where the values are the same."""
+    """A value that is equal, and hashes equal, exactly if the values are the same."""
     match value:
         case float():
             return "float", b"" if math.isnan(value) else struct.pack("<d", value)
@@ -111,6 +111,6 @@ def _canonical(value: Any) -> Any:
 
 
 def _sort_key(row: Values) -> Values:
-    """Doubles last, so that rows that differ in their last bits stand side by side."""
+    """Doubles last, so that rows that differ in their last bits are next to each other."""
     floats = tuple((math.isnan(value), value) for value in row if isinstance(value, float))
     return tuple(repr(value) for value in row if not isinstance(value, float)), floats

@@ -1,9 +1,9 @@
-"""Shadow mode's tally: how many actions sundog would have taken, whether it agreed with Spark, and what it would have
-saved.
+"""The counts of shadow mode: actions that sundog would have taken, whether it agreed with Spark, and the time it would
+have saved.
 
-With `spark.sundog.mode=shadow` Spark answers every action. Those that sundog would take it runs as well, afterwards,
-and the answers are compared (`answers.py` says what counts as the same). What a team needs to know before it switches
-sundog on is in `sundog.shadow_report(spark)`; each difference is in the log too, when it is found.
+With `spark.sundog.mode=shadow` Spark answers every action. sundog runs those that it would take afterwards, and the
+answers are compared (`answers.py` defines what counts as the same). `sundog.shadow_report(spark)` has all that a team
+needs to know before it switches sundog on; each difference is also logged when it is found.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Difference:
 
 @dataclass
 class ShadowReport:
-    """What a session did in shadow mode. Times are of the compared actions alone."""
+    """The counts of a session in shadow mode. Times are of the compared actions alone."""
 
     actions: int = 0
     eligible: int = 0  # sundog would have taken them, or a part of them
@@ -107,13 +107,13 @@ class ShadowReport:
 
 
 def shadow_report(spark: SparkSession) -> ShadowReport:
-    """What this session did in shadow mode up to now."""
+    """The counts of this session in shadow mode up to now."""
     with _lock:
         return copy.deepcopy(_reports.get(session_id(classic_session(spark)), ShadowReport()))
 
 
 class Tally:
-    """Where the actions of one session are counted."""
+    """The counter of the actions of one session."""
 
     def __init__(self, session: SparkSession) -> None:
         self._id = session_id(session)

@@ -1,8 +1,8 @@
-"""The rows of a planner's steps, made up: what probes, samples and rounds of a top-k would find in a synthetic table.
+"""Made-up rows of a planner's steps: what probes, samples and rounds of a top-k would find in a synthetic table.
 
 Probes and samples are the real operators, run over a few rows drawn from the bounds of the row groups that they would
-read. A round of a top-k finds the k best rows of the best row group that it reads, as if its keys lay evenly in it.
-What a range tells of itself (`Summarize`) is not made up: the planner then plans without it, as explain does.
+read. A round of a top-k finds the k best rows of the best row group that it reads, as if its keys were spread evenly.
+Summaries of ranges (`Summarize`) are not made up: the planner then plans without them, as for explain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROBED_ROWS = 1 << 16
 
 
 class Answers:
-    """Gives the planner its rows."""
+    """Answers the steps of a planner."""
 
     def __init__(self, made: SyntheticTable) -> None:
         self._made = made

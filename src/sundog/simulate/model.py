@@ -1,13 +1,13 @@
-"""What the stages of a graph would do and take: rows, bytes, processor time, memory, by the costs of their site.
+"""Estimates of a graph's stages: rows, bytes, processor time and memory, by the costs of their site.
 
-The graph is the planner's, the objects are those that a runtime would run: sources say which row groups they read,
-operators and partitioners are told apart by their class. There is one number of nanoseconds a row for each kind of
-operator (`plan/costs.py`), and one rule for how many rows leave it; nothing is known of whole shapes.
+The graph is the planner's, with the objects that a runtime would run: sources give their row groups, operators and
+partitioners are distinguished by class. There is one number of nanoseconds a row for each kind of operator
+(`plan/costs.py`), and one rule for how many rows leave it; whole shapes have no formula.
 
     processor time of a task   bytes read, rows through each operator, rows and bytes in and out of an exchange
     time of a stage            the longest task, or all of them over the slots; and what starting tasks takes
 
-Keys are taken to be spread evenly: a hot key is not seen, but for ranges, whose cuts are those of the plan.
+Keys are assumed to be spread evenly: hot keys are ignored, except for ranges, whose cuts are those of the plan.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from sundog.operators.window.ranges.scans import RangeScan
 from sundog.operators.window.window_operator import SortRange, WindowOperator
 from sundog.parquet.prune.access_plan import FileSlice
 from sundog.plan.costs import Costs
-from sundog.plan.stages import Exchange, Gather, Hold, Parts, Place, Result, Site, Stage, StageGraph, StageRows
+from sundog.plan.outputs import Build, Exchange, Gather, Hold, Result
+from sundog.plan.stages import Parts, Place, Site, Stage, StageGraph, StageRows, Summaries
 from sundog.simulate.synthetic import SyntheticTable
 from sundog.types import is_text
 
@@ -49,8 +50,8 @@ _TEXT_BYTES = 16.0
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """Executors of so many cores. `processors`: cores that there really are for all slots; None, as many.
+class SimulatedCluster:
+    """Executors of `cores` cores. `processors`: real cores for all slots; None, one for each slot.
 
     Bytes a second of each executor's network and storage; 0: not a limit.
     """
@@ -94,8 +95,8 @@ class StageEstimate:
 
 
 @dataclass
-class _Rows:
-    """Rows of each partition on their way through a stage, and the nanoseconds that they took so far."""
+class _PartitionRows:
+    """Rows of each partition after some operators of a stage, and the nanoseconds that they took so far."""
 
     rows: Floats
     nanoseconds: Floats
@@ -111,7 +112,7 @@ class Model:
     """Estimates the stages of one graph."""
 
     made: SyntheticTable
-    cluster: Cluster
+    cluster: SimulatedCluster
     sites: dict[Place, Site]
     _moved: dict[int, tuple[Floats, float, float]] = field(default_factory=dict)  # rows, bytes of a row, halo
 
@@ -138,7 +139,7 @@ class Model:
         found.seconds = self._seconds(stage, flow, found, costs)
         return found
 
-    def _seconds(self, stage: Stage, flow: _Rows, found: StageEstimate, costs: Costs) -> float:
+    def _seconds(self, stage: Stage, flow: _PartitionRows, found: StageEstimate, costs: Costs) -> float:
         if stage.place is Place.DRIVER:
             return max(
                 float(flow.nanoseconds.max(initial=0.0)) / 1e9, found.cpu_seconds / self.sites[stage.place].slots
@@ -151,14 +152,14 @@ class Model:
         wires = found.bytes_moved / (self.cluster.network * self.cluster.executors) if self.cluster.network else 0.0
         disks = found.bytes_read / (self.cluster.storage * self.cluster.executors) if self.cluster.storage else 0.0
         starting = costs.task_seconds * math.ceil(
-            found.tasks / (self.cluster.executors if stage.process_tasks else busy)
+            found.tasks / (self.sites[stage.place].processes if stage.process_tasks else busy)
         )
-        is_job = isinstance(stage.output, Gather | Result)
+        is_job = isinstance(stage.output, Gather | Build | Result)
         return max(computing, wires, disks) + starting + (costs.job_seconds if is_job else 0.0)
 
     # inputs
 
-    def _input(self, stage: Stage, costs: Costs) -> tuple[_Rows, float, float, float]:
+    def _input(self, stage: Stage, costs: Costs) -> tuple[_PartitionRows, float, float, float]:
         """Rows that leave the input, rows and bytes that are read, bytes of a row."""
         parts, rows_in, bytes_read, width = [], 0.0, 0.0, 0.0
         for given in stage.inputs:
@@ -166,18 +167,22 @@ class Model:
                 read = np.array([self._read(source, costs) for source in given.sources] or [(0.0, 0.0, 0.0, 0.0)])
                 rows_in += float(read[:, 0].sum())
                 bytes_read += float(read[:, 1].sum())
-                parts.append(_Rows(read[:, 3], read[:, 2]))
+                parts.append(_PartitionRows(read[:, 3], read[:, 2]))
                 width = _source_bytes(given.sources[0]) if given.sources else 0.0
             elif isinstance(given, StageRows):
                 rows, width, halo = self._moved[given.stage.number]
                 rows_in += float(rows.sum())
-                taken = _Rows(rows, np.zeros(len(rows)), halo)
+                taken = _PartitionRows(rows, np.zeros(len(rows)), halo)
                 if isinstance(given.stage.output, Gather):
-                    taken = _Rows(rows.sum(keepdims=True), np.zeros(1), halo)
+                    taken = _PartitionRows(rows.sum(keepdims=True), np.zeros(1), halo)
                 elif stage.place is Place.EXECUTORS:
                     taken.spend((costs.shuffle_ns_per_row + width * costs.shuffle_ns_per_byte) / 2)
                 parts.append(taken)
-        flow = _Rows(
+            elif isinstance(given, Summaries):
+                tasks = float(len(self._moved[given.stage.number][0]))
+                rows_in += tasks
+                parts.append(_PartitionRows(np.array([tasks]), np.zeros(1)))
+        flow = _PartitionRows(
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.nanoseconds for part in parts]),
             sum(part.halo for part in parts),
@@ -227,8 +232,8 @@ class Model:
 
     # operators
 
-    def _apply(self, operator: Operator, stage: Stage, flow: _Rows, width: float, costs: Costs) -> None:
-        """Rows that leave an operator, and what they take."""
+    def _apply(self, operator: Operator, stage: Stage, flow: _PartitionRows, width: float, costs: Costs) -> None:
+        """Set the rows that leave an operator, and add its time."""
         match operator:
             case PartialAggregate():
                 flow.spend(costs.group_ns_per_row)
@@ -269,7 +274,7 @@ class Model:
                 flow.spend(costs.other_ns_per_row)
 
     def _is_in_order(self, operator: SortRange, stage: Stage) -> bool:
-        """Whether rows come from files in the order of the key: that is seen, and nothing is sorted."""
+        """Whether rows come from files in the order of the key, so that sorting only checks them."""
         key = operator.order_by[0].expr if operator.order_by else None
         from_files = all(isinstance(given, Parts) for given in stage.inputs)
         return from_files and isinstance(key, Column) and self.made.column(key.name).clustering == 1.0
@@ -279,8 +284,8 @@ class Model:
         rows = int(self.made.footers.row_counts.sum())
         return rows if column is None or column.distinct is None else min(column.distinct, rows)
 
-    def _keep(self, flow: _Rows, spans: list[tuple[tuple[int, int], tuple[int, int]]], key: object) -> None:
-        """Of what ranges have read, what they own or need, by the widths of their keys."""
+    def _keep(self, flow: _PartitionRows, spans: list[tuple[tuple[int, int], tuple[int, int]]], key: object) -> None:
+        """The rows that ranges own or need of those they have read, by the widths of their keys."""
         owned, needed = self._shares_of_rows(spans, key)
         flow.rows = np.minimum(flow.rows, needed)
         flow.halo = float(np.maximum(flow.rows - owned, 0.0).sum())
@@ -303,10 +308,12 @@ class Model:
 
     # outputs
 
-    def _output(self, stage: Stage, flow: _Rows, width: float, costs: Costs) -> float:
-        """Bytes that leave the stage for another; what the next stage finds is kept."""
+    def _output(self, stage: Stage, flow: _PartitionRows, width: float, costs: Costs) -> float:
+        """Bytes that leave the stage for another; the rows of the next stage are kept."""
         output, rows = stage.output, flow.rows
         if isinstance(output, Exchange):
+            if output.partitioner.summarizes:
+                flow.spend(costs.other_ns_per_row)
             rows, width = self._routed(output.partitioner, flow), _row_bytes(output.partitioner.schema)
         bytes_moved = float(rows.sum()) * width
         self._moved[stage.number] = rows, width, flow.halo
@@ -318,8 +325,8 @@ class Model:
         flow.nanoseconds = flow.nanoseconds + float(rows.sum()) / max(len(flow.nanoseconds), 1) * ns_per_row
         return 0.0 if isinstance(output, Hold | Result) else bytes_moved
 
-    def _routed(self, partitioner: Partitioner, flow: _Rows) -> Floats:
-        """Rows of each target."""
+    def _routed(self, partitioner: Partitioner, flow: _PartitionRows) -> Floats:
+        """The rows that each target receives."""
         total = float(flow.rows.sum())
         if isinstance(partitioner, RangeRepartition) and isinstance(partitioner.ranges, WordRanges):
             cut = partitioner.ranges

@@ -1,4 +1,4 @@
-"""The queries that can be simulated: logical plans over a synthetic table, as the front end would have made them."""
+"""The queries that can be simulated: logical plans over a synthetic table, in the front end's form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query planned for a cluster that is not there, and what it would take: `sundog simulate`."""
+"""`sundog simulate`: plans a query for a cluster that does not exist, and estimates its cost."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 from sundog.config import Settings
 from sundog.plan.costs import SiteCosts
 from sundog.plan.logical import LogicalPlan
-from sundog.plan.lower.planner import Planner, Sites
+from sundog.plan.lower.planner import Planner
 from sundog.plan.rules.order import optimize
+from sundog.plan.sites import Executors, Sites, site_of_processes
 from sundog.plan.stages import Place, Site, StageGraph
 from sundog.simulate.answers import Answers
-from sundog.simulate.model import Cluster, Model, StageEstimate
+from sundog.simulate.model import Model, SimulatedCluster, StageEstimate
 from sundog.simulate.synthetic import SyntheticTable
 from sundog.tables.table import Table
 
@@ -48,7 +49,7 @@ class Simulation:
 
     @property
     def halo_share(self) -> float:
-        """Rows that ranges borrow over the rows of the table."""
+        """Rows that ranges borrow, as a share of the table's."""
         return max((stage.halo_rows for stage in self.stages), default=0.0) / self.rows
 
     @property
@@ -57,7 +58,7 @@ class Simulation:
 
     @property
     def skew(self) -> float:
-        """The longest task over the mean of its stage, of the stage that takes longest."""
+        """Of the stage that takes longest: the time of its longest task over the mean."""
         return max(self.stages, key=lambda stage: stage.seconds).skew if self.stages else 1.0
 
     @property
@@ -84,14 +85,15 @@ class Simulation:
 def simulate(
     query: Callable[[Table], LogicalPlan],
     made: SyntheticTable,
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     costs: SiteCosts | None = None,
     driver_slots: int = 4,
 ) -> Simulation:
     """Plan the query for the cluster's executors, with footers of the synthetic table, and estimate every stage."""
     costs = costs or SiteCosts()
-    processes = cluster.executors if cluster.one_process and cluster.cores > 1 else 0
-    site = Site(Place.EXECUTORS, cluster.slots, cluster.memory_bytes, costs.executors, processes)
+    site = Site(Place.EXECUTORS, cluster.slots, cluster.memory_bytes, costs.executors)
+    if cluster.one_process and cluster.cores > 1:
+        site = site_of_processes(Executors(cluster.executors, cluster.cores), cluster.memory_bytes, costs.executors)
     driver = Site(Place.DRIVER, driver_slots, 1 << 30, costs.driver)
     planner = Planner(optimize(query(made.table)), Settings(placement="executors"), Sites(driver, lambda: site))
     planner.facts.footers.know(made.footers)

@@ -1,9 +1,9 @@
-"""Footers of a table that nobody has written: rows, row groups, files, and how the key lies in them.
+"""Synthetic footers of a table that does not exist: rows, row groups, files, and the distribution of its keys.
 
     clustering 1     each row group has keys of its own, as in a log           [0..9] [10..19] [20..29]
     clustering 0     each row group has keys from everywhere                   [0..29] [0..29] [0..29]
 
-The planner takes them for the footers of real files, as long as nothing is read of these.
+The planner uses them like footers of real files, as long as no data is read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SyntheticTable:
     columns: tuple[SyntheticColumn, ...]
 
     def column(self, name: str) -> SyntheticColumn:
-        """By the name that a query has for it."""
+        """The column that a query calls `name`, which may end with an id (`key#3`)."""
         return next(each for each in self.columns if each.name == name.partition("#")[0])
 
     def rank_bounds(self, name: str) -> ColumnBounds:
@@ -75,7 +75,7 @@ class SyntheticTable:
 
     @classmethod
     def of(cls, rows: int, row_groups: int, files: int, columns: Sequence[SyntheticColumn] = COLUMNS) -> SyntheticTable:
-        """Rows and row groups are shared out evenly, the first ones have more. Values of numbers are 0 to `rows`."""
+        """Rows and row groups divided evenly; a remainder goes to the first ones. Numbers lie between 0 and `rows`."""
         if not 1 <= files <= row_groups <= rows:
             raise ValueError("a table has rows, no more row groups than rows, and no more files than row groups")
         row_counts = _even(rows, row_groups)
@@ -120,7 +120,8 @@ def _facts(column: SyntheticColumn, leaf: int, row_counts: Longs, files: int) ->
 
 
 def _ends(column: SyntheticColumn, row_counts: Longs) -> tuple[RankColumn, RankColumn]:
-    """A row group of a clustered column has the values of its rows' numbers, and of neighbours on both sides."""
+    """The least and greatest value of each row group: a clustered column's are the numbers of its rows, widened on both
+    sides."""
     if not pa.types.is_integer(column.dtype) and not pa.types.is_floating(column.dtype):
         low, high = (RankColumn.filled(end, len(row_counts), column.dtype) for end in _TEXT_ENDS)
         return low, high

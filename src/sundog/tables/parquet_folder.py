@@ -1,4 +1,4 @@
-"""A set of Parquet files with Spark's schema: everything the front end found out about a file relation of the plan.
+"""A set of Parquet files with Spark's schema: all facts that the front end has about a file relation of the plan.
 
 Paths, sizes and times are those of Spark's own listing, after its partition pruning.
 """
@@ -25,15 +25,15 @@ class ParquetFolder:
     snapshot: None = None
 
     def known_statistics(self, files: Sequence[DataFile]) -> PartitionStatistics | None:
-        """Partition values are in the names of folders."""
+        """None: partition values are in the names of folders."""
         return PartitionStatistics(self.partition_columns, self.file_columns, files) if self.partition_columns else None
 
 
 def in_reading_order(files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """The files as the tasks of Spark's scan take them: the largest first, equal ones as listed.
+    """The files in the order of Spark's scan: the largest first, equal ones as listed.
 
-    `first`, the ties of `max_by`, and which of -0.0 and 0.0 is the minimum, show that order. It is Spark's wherever a
-    file is one split; of files larger than `spark.sql.files.maxPartitionBytes` Spark takes the shorter last splits
+    `first`, ties of `max_by`, and whether -0.0 or 0.0 is the minimum depend on that order. It equals Spark's as long as
+    a file is one split; for files larger than `spark.sql.files.maxPartitionBytes` Spark takes the shorter last splits
     later.
     """
     return tuple(sorted(files, key=lambda file: -file.size))

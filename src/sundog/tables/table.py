@@ -1,14 +1,13 @@
-"""What a scan reads: the protocol of tables.
+"""The protocol of tables: what a scan reads.
 
     front  ──►  Table  ──►  plan.logical.Scan  ──►  parquet.prune.access_plan  ──►  tasks of files and row groups
 
-The front end recognises a table of Spark's plan and makes the object; all that is planned afterwards asks this protocol
+The front end recognises a table in Spark's plan and makes the object; planner, pruning and operators use this protocol
 alone. A new format is one file beside `parquet_folder.py` and its recognition in `front/relation/`.
 
-Data is in Parquet files. A file's columns are found by the names that `FileColumn.file_name` gives them, or by
-`FileColumn.field_id`, so a format may rename its columns. A file whose rows are partly deleted has the files that say
-so in `DataFile.deletes`; nothing applies them yet, so a query that would read such a file is declined
-(`parquet/prune/access_plan.py`).
+Data is in Parquet files. A file's columns are found by `FileColumn.file_name` or `FileColumn.field_id`, so a format may
+rename its columns. A file whose rows are partly deleted lists its delete files in `DataFile.deletes`. Nothing applies
+them yet, so a query that would read such a file is declined (`parquet/prune/access_plan.py`).
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from sundog.parquet.reading import DataFile, FileColumn, PartitionColumn, ReadOp
 
 
 class Table(Protocol):
-    """Files, columns, and what is known of a file before it is opened. Immutable."""
+    """Files, columns, and facts that are known of a file before it is opened. Immutable."""
 
     @property
     def label(self) -> str:
-        """For people: a name, or the common folder."""
+        """The name shown to users: a table name, or the common folder."""
         ...
 
     @property
     def snapshot(self) -> str | None:
-        """The version of the table that the files make up, for people; None for files alone."""
+        """The version of the table that the files make up, shown to users; None if there are no versions."""
         ...
 
     @property
@@ -58,6 +57,6 @@ class Table(Protocol):
         ...
 
     def known_statistics(self, files: Sequence[DataFile]) -> Statistics | None:
-        """Bounds of all columns that are known without opening a file, one slot for each of `files`; None if there are
+        """Bounds of all columns that are known without opening a file, one entry for each of `files`; None if there are
         none."""
         ...

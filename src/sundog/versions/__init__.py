@@ -1,7 +1,7 @@
-"""What differs between the versions of Spark, in one file for each. Nothing else in sundog asks for a version.
+"""The differences between Spark versions, one file for each. Nothing else in sundog depends on a version.
 
 `spark_version()` is the version of this process's pyspark. `problem_with(session)` says why sundog leaves a session
-alone: its Spark is none of those below, and a plan that is read by the rules of another version could be read wrongly.
+alone: its Spark is none of these versions, and reading a plan by the rules of another version could be wrong.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from sundog.errors import UnsupportedSessionError
 from sundog.versions.model import ArrowRequest, PlanNames
+from sundog.versions.parts.write_commands import WriterCommands
 from sundog.versions.spark_3_5 import Spark35
 from sundog.versions.spark_4_0 import Spark40
 from sundog.versions.spark_4_1 import Spark41
 from sundog.versions.spark_4_2 import Spark42
 from sundog.versions.spark_4_3 import Spark43
-from sundog.versions.write_commands import WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

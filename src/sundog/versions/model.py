@@ -1,4 +1,4 @@
-"""Small types that the versions share: how a plan's JSON is to be read, and what an Arrow collection was asked for."""
+"""Small types that the versions share: names in a plan's JSON, and the arguments of an Arrow collection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PlanNames:
-    """Names in a version's plans that another version changed: `front` knows the newest only.
+    """Names in a version's plans that a newer version changed: `front` knows the newest only.
 
     `classes` maps an old class name to its new one; `fields` does the same for the fields of a class (by its new name).
     """
@@ -28,7 +28,7 @@ class PlanNames:
 
 @dataclass(frozen=True)
 class ArrowRequest:
-    """What the caller of `DataFrame._collect_as_arrow` wants: toPandas and toArrow ask differently."""
+    """The arguments of `DataFrame._collect_as_arrow`, in which toPandas and toArrow differ."""
 
     empty_list_if_no_rows: bool = True
     large_types: bool = False
@@ -36,8 +36,7 @@ class ArrowRequest:
 
 @dataclass(frozen=True)
 class ConnectClasses:
-    """Classes of a Spark Connect server in the JVM: they turn a relation of a client into a logical plan of
-    Catalyst's."""
+    """Classes of a Spark Connect server in the JVM that turn a client's relation into a logical plan of Catalyst."""
 
     service: str = "org.apache.spark.sql.connect.service.SparkConnectService$"
     session_key: str = "org.apache.spark.sql.connect.service.SessionKey"

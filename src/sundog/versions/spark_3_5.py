@@ -1,7 +1,7 @@
 """Spark 3.5: what differs from 4.0.
 
-A DataFrame is one class, of classic sessions only. Its rows cannot be made of an Arrow table in public, so they go the
-way that rows of pandas go. Types are read from Parquet as they are stored. Letters change their case by Java's rules.
+A DataFrame is one class, for classic sessions only. It has no public way to make rows from an Arrow table, so they are
+made like rows from pandas. Parquet types are read as stored, not widened. Letters change their case by Java's rules.
 Scala is 2.12.
 """
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from sundog.versions.model import ArrowRequest, ConnectClasses
+from sundog.versions.parts.write_commands import CommandsOf35, WriterCommands
 from sundog.versions.spark_4_0 import Spark40
-from sundog.versions.write_commands import CommandsOf35, WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.base import PySparkException
@@ -30,9 +30,10 @@ class Spark35(Spark40):
     name: ClassVar[str] = "3.5"
 
     oldest_java: ClassVar[int] = 8
-    newest_java: ClassVar[int | None] = 17  # on 24 and newer its Hadoop fails at once; between them nobody tests it
+    newest_java: ClassVar[int | None] = 17  # on 24 and newer its Hadoop fails at once; those between are untested
 
     absent_confs: ClassVar[Mapping[str, str]] = {"spark.sql.icu.caseMappings.enabled": "false"}
+    own_confs: ClassVar[frozenset[str]] = frozenset()
     as_java_list: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "seqAsJavaList")
     as_java_set: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "setAsJavaSet")
     as_java_map: ClassVar[tuple[str, str]] = ("scala.collection.JavaConverters", "mapAsJavaMap")
@@ -55,6 +56,7 @@ class Spark35(Spark40):
             'If necessary set <config> to "false" to bypass this error, and return NULL instead.',
         ),
     }
+    messages_without_alternative: ClassVar[frozenset[str]] = frozenset(["Overflow in sum of decimals"])
     condition_names: ClassVar[Mapping[str, str]] = {
         **Spark40.condition_names,
         "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION": "NUMERIC_VALUE_OUT_OF_RANGE",
@@ -69,7 +71,10 @@ class Spark35(Spark40):
         state: str | None,
         parameters: dict[str, str],
     ) -> PySparkException:
-        """The constructor takes either a text, or a condition of Python's own."""
+        """An exception whose constructor takes either a text, or a condition of Python's own. Where two small integers
+        overflow, this version names no function that gives NULL instead."""
+        if condition == "BINARY_ARITHMETIC_OVERFLOW":
+            parameters = {name: value for name, value in parameters.items() if name != "functionName"}
         error = kind(text)
         error.error_class, error.message_parameters = condition, parameters
         return error
@@ -78,15 +83,24 @@ class Spark35(Spark40):
         condition: str | None = error.getErrorClass()
         return condition
 
+    def first_line(self, error: Exception) -> str:
+        """The message of the last cause. A task's error arrives as a Py4JJavaError, whose own message is the call."""
+        cause = getattr(error, "java_exception", None)
+        if cause is None:
+            return super().first_line(error)
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.toString()).splitlines()[0]
+
     def is_cancelled_job(self, jthrowable: Any) -> bool:
-        """Which has no condition yet."""
+        """Whether an error reports a cancelled job, by its text: this version has no condition for it."""
         return re.match(r"Job -?\d+ cancelled ", str(jthrowable.getMessage())) is not None
 
     def cancelled_job(self, jvm: Any, job: int, reason: str) -> Any:
         return jvm.org.apache.spark.SparkException(f"Job {job} cancelled {reason}")
 
     def seq_class(self, jvm: Any) -> str:
-        """Built with Scala 2.12 as a rule; there is one with 2.13, whose sequences are those of Spark 4."""
+        """Usually built with Scala 2.12; there is a build with 2.13, whose sequences are those of Spark 4."""
         is_newer = not str(jvm.scala.util.Properties.versionNumberString()).startswith("2.12")
         return super().seq_class(jvm) if is_newer else "scala.collection.Seq"
 
@@ -121,9 +135,14 @@ class Spark35(Spark40):
 
         return to_arrow_schema(schema)
 
+    def connect_local(self, address: Any, secret: str) -> tuple[Any, Any]:
+        from pyspark.java_gateway import local_connect_and_auth
+
+        opened: tuple[Any, Any] = local_connect_and_auth(address, secret)
+        return opened
+
     def to_arrow(self, frame: DataFrame) -> pa.Table:
-        """Made of what `toPandas` is made of. Its batches carry the zone of the session, those of `toArrow` carry
-        UTC."""
+        """Made from the batches of `toPandas`. These have the zone of the session, those of `toArrow` have UTC."""
         schema = self.arrow_schema(frame.schema)
         batches = frame._collect_as_arrow()
         return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()

@@ -1,8 +1,8 @@
 """Spark 4.0: what differs from 4.1.
 
-Arithmetic holds its evaluation mode itself and not in a context; the remainder has no error condition of its own; there
-is no `repartitionById`; binaries are always bytearrays, and pyspark's conversion of rows takes a function call for each
-value. Writers of the JVM run their commands and give none out. Connect's client has no hooks.
+Arithmetic nodes have their evaluation mode as a field and not in a context. The remainder has no error condition of its
+own, and there is no `repartitionById`. Binaries are always bytearrays, and pyspark's conversion of rows takes a
+function call for each value. JVM writers run their commands and do not return them. Connect's client has no hooks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from sundog.versions.hash_targets import keys_for
 from sundog.versions.model import PlanNames
-from sundog.versions.row_conversion import rows_of
+from sundog.versions.parts.hash_targets import keys_for
+from sundog.versions.parts.row_conversion import rows_of
+from sundog.versions.parts.write_commands import OlderCommands, WriterCommands
 from sundog.versions.spark_4_1 import Spark41
-from sundog.versions.write_commands import OlderCommands, WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +28,10 @@ _WITH_A_MODE = ("Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Rema
 class Spark40(Spark41):
     name: ClassVar[str] = "4.0"
 
+    own_confs: ClassVar[frozenset[str]] = Spark41.own_confs | {
+        "spark.sql.execution.arrow.transformWithStateInPandas.maxRecordsPerBatch"
+    }
+
     plan_names: ClassVar[PlanNames] = PlanNames(
         classes={"TimeAdd": "TimestampAddInterval"},
         fields={name: {"evalMode": "evalContext"} for name in _WITH_A_MODE},
@@ -35,6 +39,7 @@ class Spark40(Spark41):
     condition_names: ClassVar[Mapping[str, str]] = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"}
     block_confs: ClassVar[Mapping[str, str]] = {}
     eval_mode_getters: ClassVar[tuple[tuple[str, str], ...]] = (("evalMode", "scala.Enumeration$Value"),)
+    limits_rows_of_row_groups: ClassVar[bool] = False
     writer_commands: ClassVar[type[WriterCommands]] = OlderCommands
 
     def rows(self, table: pa.Table, schema: StructType, session: SparkSession) -> list[Row]:

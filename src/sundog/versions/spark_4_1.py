@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 class Spark41(Spark42):
     name: ClassVar[str] = "4.1"
 
+    own_confs: ClassVar[frozenset[str]] = frozenset(
+        [
+            "spark.sql.collation.trim.enabled",
+            "spark.sql.sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled",
+        ]
+    )
+
     messages: ClassVar[Mapping[str, str]] = {}
 
     newest_java: ClassVar[int | None] = (
-        23  # 24 took away `Subject.getSubject`, which its Hadoop calls for every file system
+        23  # 24 removed `Subject.getSubject`, which its Hadoop calls for every file system
     )
 
     unicode: ClassVar[int] = 16

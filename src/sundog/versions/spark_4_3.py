@@ -1,8 +1,8 @@
-"""Spark 4.3, and what every version is measured against: an older one says only what differs from the next newer.
+"""Spark 4.3, the base of all versions: an older version declares only its differences from the next newer one.
 
     Spark43  <-  Spark42  <-  Spark41  <-  Spark40  <-  Spark35
 
-pyspark is imported where it is used, so that a version can be asked about its plans where there is none.
+pyspark is imported only in functions, so that a version can be asked about its plans without pyspark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from sundog.versions.model import ArrowRequest, ConnectClasses, PlanNames
-from sundog.versions.write_commands import WriterCommands
+from sundog.versions.parts.write_commands import WriterCommands
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.base import PySparkException
@@ -34,13 +34,16 @@ class Spark43:
     plan_names: ClassVar[PlanNames] = PlanNames()
 
     absent_confs: ClassVar[Mapping[str, str]] = {}
-    """Settings that `front` asks for and this version does not have, each with the value that it behaves by."""
+    """Settings that `front` reads and this version does not have, each with the value for its behaviour."""
+
+    own_confs: ClassVar[frozenset[str]] = frozenset()
+    """Settings that `conf_table.py` answers for, which this version has and the newest does not."""
 
     confs_of_the_optimizer: ClassVar[frozenset[str]] = frozenset()
-    """Settings that this version's optimiser has obeyed in the plan, so that `front` need not decline for them."""
+    """Settings that this version's optimiser applies to the plan, so that `front` need not decline for them."""
 
     unicode: ClassVar[int] = 17
-    """The Unicode of this version's ICU, whose case mapping `upper` and `lower` are."""
+    """The Unicode version of this Spark's ICU, which maps cases for `upper` and `lower`."""
 
     widens_stored_types: ClassVar[bool] = True
     """Whether Spark's Parquet reader reads a column as a wider type than the file's: an INT32 as a bigint."""
@@ -86,13 +89,16 @@ class Spark43:
             "Decimal(<precision>, <scale>).",
         ),
     }
-    """Error condition -> (SQL state, text), as Spark's error-conditions.json has them."""
+    """Error condition -> (SQL state, text), as in Spark's error-conditions.json."""
 
     corr_may_raise: ClassVar[bool] = False
-    """Whether `corr` divides by zero under ANSI where a variable does not vary, instead of giving NULL."""
+    """Whether `corr` divides by zero under ANSI if a variable does not vary, instead of giving NULL."""
 
     messages: ClassVar[Mapping[str, str]] = {"integer overflow": "overflow", "long overflow": "overflow"}
-    """What this Spark says in a parameter `message` instead of Java's words."""
+    """This Spark's text for a parameter `message` in place of Java's."""
+
+    messages_without_alternative: ClassVar[frozenset[str]] = frozenset()
+    """Messages of an overflow after which this Spark suggests no function that gives NULL instead."""
 
     condition_names: ClassVar[Mapping[str, str]] = {}
     """Conditions that this version has under another name."""
@@ -112,19 +118,23 @@ class Spark43:
         state: str | None,
         parameters: dict[str, str],
     ) -> PySparkException:
-        """An exception of pyspark's with a text of Spark's JVM."""
+        """A pyspark exception with a text of Spark's JVM."""
         return kind(text if state is None else f"{text} SQLSTATE: {state}", condition, parameters)
 
     def condition_of(self, error: PySparkException) -> str | None:
         condition: str | None = error.getCondition()
         return condition
 
+    def first_line(self, error: Exception) -> str:
+        """What an error says, in a line."""
+        return next(iter(str(error).splitlines()), type(error).__name__)
+
     def is_cancelled_job(self, jthrowable: Any) -> bool:
-        """Whether a SparkThrowable of the JVM's says that a job was cancelled."""
+        """Whether a SparkThrowable of the JVM reports a cancelled job."""
         return bool(jthrowable.getCondition() == "SPARK_JOB_CANCELLED")
 
     def cancelled_job(self, jvm: Any, job: int, reason: str) -> Any:
-        """What the JVM throws for a cancelled job."""
+        """The JVM's exception for a cancelled job."""
         return jvm.org.apache.spark.errors.SparkCoreErrors.sparkJobCancelled(job, reason, None)
 
     # --- Scala's collections ------------------------------------------------------------------------------------------
@@ -142,7 +152,7 @@ class Spark43:
     # --- DataFrames ---------------------------------------------------------------------------------------------------
 
     writer_commands: ClassVar[type[WriterCommands]] = WriterCommands
-    """The commands that a writer of the JVM's would run."""
+    """The commands that a JVM writer would run."""
 
     has_profiles: ClassVar[bool] = True
     """Whether `mapInArrow` takes a resource profile."""
@@ -162,7 +172,7 @@ class Spark43:
         return frame_class
 
     def frame_of_plan(self, session: SparkSession, jplan: Any) -> DataFrame:
-        """A logical plan of the JVM's as a DataFrame."""
+        """A JVM logical plan as a DataFrame."""
         from pyspark.sql import DataFrame
 
         return DataFrame(self.dataset_class(session).ofRows(session._jsparkSession, jplan), session)
@@ -175,7 +185,7 @@ class Spark43:
         return session._jvm.org.apache.spark.sql.classic.SparkSession
 
     def frame_of_table(self, session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
-        """Rows that are on the driver as a DataFrame, in their order."""
+        """Rows on the driver as a DataFrame, in their order."""
         return session.createDataFrame(table, schema=schema)
 
     def arrow_schema(self, schema: StructType, large_types: bool = False) -> pa.Schema:
@@ -183,6 +193,13 @@ class Spark43:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         return to_arrow_schema(schema, timezone="UTC", prefers_large_types=large_types)
+
+    def connect_local(self, address: Any, secret: str) -> tuple[Any, Any]:
+        """A file and its socket, from which the driver's JVM sends rows."""
+        from pyspark.util import local_connect_and_auth
+
+        opened: tuple[Any, Any] = local_connect_and_auth(address, secret)
+        return opened
 
     def to_arrow(self, frame: DataFrame) -> pa.Table:
         """The action `toArrow`."""
@@ -194,7 +211,7 @@ class Spark43:
         empty_list_if_zero_records: bool = True,
         prefers_large_var_types: bool = False,
     ) -> ArrowRequest:
-        """What the arguments of `_collect_as_arrow` ask for. Batches are split to free memory early: nothing to us."""
+        """The arguments of `_collect_as_arrow`. Split batches would free memory early; sundog ignores that."""
         return ArrowRequest(empty_list_if_zero_records, prefers_large_var_types)
 
     def rows(self, table: pa.Table, schema: StructType, session: SparkSession) -> list[Row]:
@@ -205,23 +222,29 @@ class Spark43:
         rows: list[Row] = ArrowTableToRowsConversion.convert(table, schema, binary_as_bytes=as_bytes)
         return rows
 
+    limits_rows_of_row_groups: ClassVar[bool] = True
+    """Whether a writer obeys `parquet.block.row.count.limit`: Parquet knows it from 1.16 on."""
+
     # --- Spark Connect ------------------------------------------------------------------------------------------------
 
     connect: ClassVar[ConnectClasses | None] = ConnectClasses()
     """The classes of a Connect server that runs in the driver's JVM; None if sundog cannot use this version's."""
 
     def session_hooks(self, client: Any) -> Sequence[Any]:
-        """Functions of the user that a Connect client lets change each request."""
+        """The user's functions by which a Connect client changes each request."""
         hooks: Sequence[Any] = client._session_hooks
         return hooks
 
     # --- exchanges ----------------------------------------------------------------------------------------------------
 
-    block_confs: ClassVar[Mapping[str, str]] = {"spark.sql.shuffle.orderIndependentChecksum.enabled": "false"}
+    block_confs: ClassVar[Mapping[str, str]] = {
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    }
     """Settings of the session that blocks are exchanged in, besides those that every version has."""
 
     def repartition(self, blocks: DataFrame, partitions: int, column: str) -> DataFrame:
-        """Each row in the partition whose number is that of `column`, an integer in SQL."""
+        """Each row in the partition numbered by `column`, an integer in SQL."""
         from pyspark.sql.functions import expr
 
         return blocks.repartitionById(partitions, expr(column))

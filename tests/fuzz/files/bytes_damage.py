@@ -1,4 +1,4 @@
-"""Damage that knows nothing: one or a few bytes of a sound file are others."""
+"""Random damage: one or a few bytes of a valid file are changed, without knowledge of the format."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Campaign:
         return exercise(path, self._columns[name])
 
     def run(self, seconds: float = float("inf"), most: int = 1 << 62) -> None:
-        """Until the time is up, or so many were tried."""
+        """Run until the time is up or the number of tries is reached."""
         with tempfile.TemporaryDirectory(prefix="sundog-fuzz-") as folder:
             path = Path(folder) / "file.parquet"
             self._warm_up(path)

@@ -1,4 +1,4 @@
-"""Tries in forked children, so that a try that ends its process is a finding and not the end."""
+"""Tries in forked processes, so that a crash is a finding and does not end the campaign."""
 
 from __future__ import annotations
 

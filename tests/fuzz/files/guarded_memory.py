@@ -1,4 +1,5 @@
-"""Memory between two pages that nobody may touch: a byte too far ends the process, as a test in a child can see."""
+"""Memory between two inaccessible pages: an access outside of it ends the process, which a test in a parent process
+sees."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def guarded(content: bytes | int, at_end: bool = True) -> pa.Buffer:
-    """A buffer of the content, or of so many bytes, right before a forbidden page, or right behind one."""
+    """A buffer with this content or of this size, directly before or after a page that must not be accessed."""
     size = content if isinstance(content, int) else len(content)
     room = (size + _PAGE - 1) // _PAGE * _PAGE
     memory = mmap.mmap(-1, room + 2 * _PAGE)

@@ -106,7 +106,7 @@ def number_chunk(data: bytes) -> None:
         read = chunk.read(source)
         dtype = number_pages._type_to_read(stored, wanted, chunk.is_coded)
         unpacked = decompressed(chunk, read)
-        column = number_pages._Column("n", dtype, None, stored.bit_width // 8, [chunk], [read], [unpacked])
+        column = number_pages._StoredColumn("n", dtype, None, stored.bit_width // 8, [chunk], [read], [unpacked])
         array = number_pages._decoded(source, [column], None).get("n")
         rows = _some_rows(chunk)
         chosen = number_pages._decoded(source, [column], rows).get("n")
@@ -131,13 +131,18 @@ def text_chunk(data: bytes) -> None:
     try:
         chunk = _chunk(data)
         source = pa.BufferReader(MEMORY.allow(pa.py_buffer(data[3:])))
-        chosen = text_pages._chosen(source, chunk, pa.binary_view(), _some_rows(chunk))
-        if chosen is not None:
-            chosen.validate(full=True)
+        rows = _some_rows(chunk)
+        as_dictionary, as_views = (
+            text_pages._chosen(source, chunk, pa.binary_view(), rows, as_dictionary) for as_dictionary in (True, False)
+        )
         array = text_pages._decoded(source, chunk, pa.binary_view())
     except (Unusual, pa.ArrowException, OSError):
         return
-    array.validate(full=True)
+    for each in (as_dictionary, as_views, array):
+        each.validate(full=True)
+    texts = array.cast(pa.binary()).take(pa.array(rows))
+    if any(each.cast(pa.binary()) != texts for each in (as_dictionary, as_views)):
+        raise AssertionError("chosen rows differ from all rows")
 
 
 def _chunk(data: bytes) -> StoredChunk:

@@ -1,4 +1,4 @@
-"""GROUP BY in plain Python, a row at a time and exactly: what the operators are compared with."""
+"""Reference GROUP BY in plain Python, row by row and exact; the operators are compared with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table that lives from batch to batch gives equal keys one number, with and without hashing."""
+"""The group table, kept across batches, gives equal keys the same number, with and without hashing."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_long_strings_outlive_their_batches() -> None:
 )
 def test_which_keys_need_no_hashing(columns: list[pa.Array], direct: bool) -> None:
     keys = [from_arrow(column) for column in columns]
-    found = direct_groups(keys, 4, DRIVER.direct_slots)
+    found = direct_groups(keys, 4, DRIVER)
     assert (found is not None) == direct
     if found is not None:
         rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
@@ -86,6 +86,12 @@ def test_which_keys_need_no_hashing(columns: list[pa.Array], direct: bool) -> No
         assert sorted(founders, key=repr) == sorted(set(rows), key=repr)
         ids = found.ids(np.arange(len(founders), dtype=np.int32))
         assert [founders[number] for number in ids] == rows
+
+
+def test_more_slots_than_rows_allow_are_hashed() -> None:
+    keys = [from_arrow(pa.array([0, 3, 5, 7]))]
+    assert direct_groups(keys, 4, DRIVER) is not None
+    assert direct_groups(keys, 4, replace(DRIVER, direct_slots_per_row=1)) is None
 
 
 def test_a_string_that_is_twice_in_its_dictionary_is_one_group() -> None:

@@ -1,12 +1,15 @@
-"""Memory over budget: the first phase emits early, the second spills, the answer stays, and no file does."""
+"""Aggregation above its memory budget: the partial one emits early, the final one spills, the answer is the same, and
+no file is left."""
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sundog.expr.calls import AggregateCall, NamedExpr
@@ -86,6 +89,7 @@ def test_first_phase_goes_on_where_it_reduces() -> None:
     batches = [pa.RecordBatch.from_arrays([pa.array(np.arange(50_000) % 100)] * 2, names=["k", "x"])] * 8
     _, metrics = run_phases([KEY], [COUNT], [batches], Setup())
     assert metrics.get("partial_aggregation_skipped") == 0
+    assert metrics.get("partial_aggregations_given_up") == 0
     assert metrics.get("partial_output_rows") == 100
 
 
@@ -111,7 +115,9 @@ def test_tasks_tell_each_other_that_grouping_does_not_reduce() -> None:
     _, alone = run_phases([KEY], [COUNT], [distinct], Setup(probe_rows=16_000))
     _, metrics = run_phases([KEY], [COUNT], [distinct, distinct, [few] * 2], Setup(probe_rows=16_000))
     assert alone.get("partial_aggregation_skipped") == 100_000
+    assert alone.get("partial_aggregations_given_up") == 1
     assert metrics.get("partial_aggregation_skipped") == 200_000
+    assert metrics.get("partial_aggregations_given_up") == 2
     assert metrics.get("partial_output_rows") == 200_010
 
 
@@ -124,10 +130,10 @@ def test_a_hint_makes_the_probe_short() -> None:
     assert first.skipping
     second = SkipProbe(DRIVER, hints)
     assert second.probing
-    second.grouped(DRIVER.skip_probe_rows // 8, DRIVER.skip_probe_rows // 8, cheap=False)
+    second.grouped(DRIVER.hinted_probe_rows, DRIVER.hinted_probe_rows, cheap=False)
     assert second.skipping
     third = SkipProbe(DRIVER, hints)
-    third.grouped(DRIVER.skip_probe_rows // 8, 10, cheap=False)
+    third.grouped(DRIVER.hinted_probe_rows, 10, cheap=False)
     assert not third.skipping
     assert third.window == DRIVER.skip_probe_rows
 
@@ -157,9 +163,36 @@ def test_cancelled_task_stops_and_cleans_up(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("distinct", [1_000_000, 5_000])
+def test_long_strings_are_copied_a_few_at_a_time_before_an_exchange(distinct: int) -> None:
+    """Of 180 MB of strings, what numpy holds, all copies among it, takes less than half of the budget."""
+    key, limit, batch_rows = NamedExpr("k", Column("k", pa.string())), 16 << 20, 10_000
+    setup = Setup(partitions=4, in_process=False, memory=limit, batch_rows=batch_rows, probe_rows=1000)
+    partial = aggregate_phases((key,), (SUM,), 4, setup.costs, in_process=False)[0]
+
+    def rows_sent(rows: int) -> int:
+        assert partial.partitioner is not None
+        context = TaskContext(memory=MemoryBudget(limit))
+        batches = (
+            pa.record_batch({"k": pc.utf8_lpad(numbers.cast(pa.string()), 180, "0"), "x": numbers})
+            for start in range(0, rows, batch_rows)
+            for numbers in [pa.array(np.arange(start, start + batch_rows) % distinct)]
+        )
+        sent = partial.partitioner.split(partial.operator.run(batches, context), context)
+        return sum(batch.num_rows for _, batch in sent)
+
+    rows_sent(2 * batch_rows)  # compiles the kernels
+    tracemalloc.start()
+    try:
+        assert rows_sent(1_000_000) >= distinct
+        assert tracemalloc.get_traced_memory()[1] < limit // 2
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.slow
 def test_twenty_million_keys_in_256_megabytes(tmp_path: Path) -> None:
-    """More groups than memory: the second phase finishes within its budget, and every key is there once."""
+    """More groups than memory: the final aggregation finishes within its budget, and every key is there once."""
     keys, parts = 20_000_000, 2
     setup = Setup(partitions=parts, memory=256 << 20)
     tasks = [

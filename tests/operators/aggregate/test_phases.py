@@ -1,4 +1,4 @@
-"""Every function, type and way through the phases gives what plain Python gives."""
+"""Every function, type and sequence of phases gives the result of plain Python."""
 
 from __future__ import annotations
 
@@ -308,6 +308,15 @@ def test_variance_of_large_neighbours_does_not_cancel() -> None:
     x = column("x", LONG)
     row = only_row([call("var_pop", x)], one_batch(x=pa.array([7_000_000_000_005, 7_000_000_000_007])))
     assert row == {"var_pop#1": 1.0}
+
+
+@pytest.mark.parametrize("function", ["corr", "regr_r2"])
+def test_variances_whose_product_no_double_holds_are_left_to_spark(function: str) -> None:
+    """Spark divides by zero there: an error under ANSI, else NULL."""
+    x, y = column("x", DOUBLE), column("y", DOUBLE)
+    batch = one_batch(x=pa.array([1e-90, 3e-90]), y=pa.array([2e-90, 5e-90]))
+    with pytest.raises(Declined, match="less than any double"):
+        only_row([call(function, x, y)], batch)
 
 
 def test_correlation_is_null_where_a_variable_does_not_vary() -> None:

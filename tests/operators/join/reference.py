@@ -1,4 +1,4 @@
-"""Joins in plain Python, pair by pair: what the operators are compared with."""
+"""Reference joins in plain Python, pair by pair; the operators are compared with them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def reference_join(
         case JoinKind.INNER | JoinKind.LEFT | JoinKind.FULL:
             result = [left_rows[one] + right_rows[two] for one, two in pairs]
             if kind is not JoinKind.INNER:
-                lonely = (None,) * right.num_columns
-                result += [row + lonely for at, row in enumerate(left_rows) if at not in with_partner]
+                unmatched = (None,) * right.num_columns
+                result += [row + unmatched for at, row in enumerate(left_rows) if at not in with_partner]
             if kind is JoinKind.FULL:
                 seen = {two for _, two in pairs}
                 result += [(None,) * left.num_columns + row for at, row in enumerate(right_rows) if at not in seen]

@@ -119,14 +119,56 @@ def test_a_join_without_keys_pairs_all_rows(kind: JoinKind, drawn: Any, has_cond
     )
 
 
+def test_a_build_side_has_sets_of_the_keys_that_filter_the_other_side() -> None:
+    left = pa.record_batch({"lk0": pa.array([1], LONG), "lk1": pa.array([1], LONG), "lv": pa.array([1], LONG)})
+    right = pa.record_batch(
+        {"rk0": pa.array([7, 8], LONG), "rk1": pa.array([4, 4], LONG), "rv": pa.array([1, 2], LONG)}
+    )
+    side = spec_of(left, right, JoinKind.INNER, [False, False], None).build_side([right], right.schema, sets_of=(1,))
+    assert list(side.key_sets) == [1]
+    assert [(each.low, each.high) for each in side.key_sets.values()] == [(4, 4)]
+    assert not side.narrowed(["rv"]).key_sets, "they are in the scans by then"
+
+
 def test_rows_with_many_partners_come_in_pieces() -> None:
     left = pa.record_batch({"lk0": pa.array([1, 2, 1, 3] * 20, LONG), "lv": pa.array(range(80), LONG)})
     right = pa.record_batch({"rk0": pa.array([1] * 30 + [2] * 250, LONG), "rv": pa.array(range(280), LONG)})
     for kind in (JoinKind.INNER, JoinKind.LEFT):
         join = spec_of(left, right, kind, [False], None, join_batch_rows=100)
         found = run(join, left, right, pieces=1)
-        assert max(batch.num_rows for batch in found) <= 250
+        assert max(batch.num_rows for batch in found) == 100
+        assert min(batch.num_rows for batch in found[:-1]) == 100
         assert sorted_rows(found, join.output.names) == reference_join(left, right, kind, ["lk0"], ["rk0"], [False])
+
+
+@pytest.mark.parametrize("kind", LEFT_KINDS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("has_condition", [False, True])
+def test_rows_of_a_key_are_listed_only_where_the_join_needs_them(kind: JoinKind, has_condition: bool) -> None:
+    left = pa.record_batch({"lk0": pa.array([1, 2, 3], LONG), "lv": pa.array([1, 2, 3], LONG)})
+    right = pa.record_batch({"rk0": pa.array([2, 2, 3, 5] * 100, LONG), "rv": pa.array(range(400), LONG)})
+    condition = Compare(CompareOp.LT, Column("lv", LONG), Column("rv", LONG)) if has_condition else None
+    side = spec_of(left, right, kind, [False], condition).build_side([right], right.schema)
+    listed = kind.shows_right or has_condition
+    assert len(side.index.rows) == (400 if listed else 0)
+    assert side.index.find([from_arrow(left.column("lk0"))], 3).tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI])
+@pytest.mark.parametrize("has_condition", [False, True])
+def test_an_exploding_join_takes_no_more_memory_than_one_piece(kind: JoinKind, has_condition: bool) -> None:
+    """A row of 1 KB with 100,000 partners: 100 MB. `tracemalloc` does not see Arrow's memory, its own pool does."""
+    text = "x" * 1000
+    left = pa.record_batch({"lk0": pa.array([1, 1], LONG), "lv": pa.array([1, 2], LONG), "ls": pa.array([text] * 2)})
+    right = pa.record_batch({"rk0": pa.array([1] * 100_000, LONG), "rv": pa.array(range(100_000), LONG)})
+    condition = Compare(CompareOp.LT, Column("lv", LONG), Column("rv", LONG)) if has_condition else None
+    join = spec_of(left, right, kind, [False], condition, join_batch_bytes=1 << 20)
+    build = join.build_side([right], right.schema)
+    before, rows, most = pa.total_allocated_bytes(), 0, 0
+    for batch in HashJoin(join, build).run(iter([left]), TaskContext()):
+        rows, most = rows + batch.num_rows, max(most, pa.total_allocated_bytes() - before)
+    matches = [100_000 - 2, 100_000 - 3] if has_condition else [100_000, 100_000]
+    assert rows == (2 if kind is JoinKind.SEMI else sum(matches))
+    assert most < 4 << 20
 
 
 def test_rows_that_all_have_one_partner_are_not_copied() -> None:

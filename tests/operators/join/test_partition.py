@@ -81,8 +81,8 @@ def skewed(null_share: float = 0.0) -> pa.RecordBatch:
     return pa.record_batch({"k": pa.array(keys, mask=nulls), "v": pa.array(np.arange(ROWS))})
 
 
-def sampled(batches: list[pa.RecordBatch], min_share: float = 0.1, batch_rows: int = 1 << 16) -> dict[int, float]:
-    operator = SampleHotKeys((NamedExpr("key#0", KEY),), (False,), min_share, batch_rows)
+def sampled(batches: list[pa.RecordBatch], batch_rows: int = 1 << 16, max_keys: int = 256) -> dict[int, float]:
+    operator = SampleHotKeys((NamedExpr("key#0", KEY),), (False,), 0.1, batch_rows, min_rows=16, max_keys=max_keys)
     [found] = operator.run(iter(batches), TaskContext())
     assert found.schema == operator.schema
     return {row["key"] % (1 << 64): row["share"] for row in found.to_pylist()}
@@ -101,10 +101,16 @@ def test_a_sample_of_few_rows_or_none_shows_nothing() -> None:
     assert sampled([skewed().slice(0, 5)]) == {}
 
 
+def test_of_too_many_hot_keys_those_of_most_rows_are_named() -> None:
+    batch = pa.record_batch({"k": pa.array([1] * 300 + [2] * 500 + [3] * 200, LONG)})
+    assert sorted(sampled([batch]).values()) == [0.2, 0.3, 0.5]
+    assert sorted(sampled([batch], max_keys=2).values()) == [0.3, 0.5]
+
+
 def test_null_is_no_hot_key_unless_it_is_compared() -> None:
     batch = pa.record_batch({"k": pa.array([None] * 50, LONG)})
     assert sampled([batch]) == {}
-    operator = SampleHotKeys((NamedExpr("key#0", KEY),), (True,), 0.1, 1 << 16)
+    operator = SampleHotKeys((NamedExpr("key#0", KEY),), (True,), 0.1, 1 << 16, min_rows=16, max_keys=256)
     [found] = operator.run(iter([batch]), TaskContext())
     assert found.num_rows == 1
 

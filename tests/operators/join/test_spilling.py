@@ -1,4 +1,4 @@
-"""Exchanged joins whose build side does not fit the memory of a task: the answer stays, and no file does."""
+"""Partitioned joins whose build side exceeds a task's memory: the answer is the same, and no file is left."""
 
 from __future__ import annotations
 

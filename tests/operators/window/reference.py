@@ -1,7 +1,8 @@
-"""Window functions the slow way: every frame found by comparing all rows, every aggregate by walking the frame.
+"""Reference window functions in plain Python: each frame is found by comparing all rows, each aggregate by iterating
+over the frame.
 
 Written from Spark's rules, not from the operators: rows are Python values, sorted by Python's stable sort, and a
-frame's bound is key + offset in the key's own arithmetic. Quadratic, and meant to be.
+frame's bound is key + offset in the key's own arithmetic. Quadratic on purpose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cut points: equal depth, between distinct keys, whatever the skew; and what a sample knows."""
+"""Cut points: ranges of equal depth, cut between distinct keys, for any skew; and cuts from a sample."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TestSample:
         rows = np.full(10, 100, np.int64)
         lows = list(range(0, 1000, 100))
         ends = (RankColumn.of(ranks, pa.int64()) for ranks in (lows, [low + 99 for low in lows]))
-        sample = KeySample.from_statistics(*ends, rows, np.zeros(10, np.int64), LONG)
+        sample = KeySample.from_statistics(*ends, rows, np.zeros(10, np.int64), LONG, DRIVER)
         assert sample.weights.sum() == 1000
         cuts = cut_ranges(sample, (LONG,), (), 4).cuts
         assert [round(cut, -1) for cut in cuts] == pytest.approx([250, 500, 750], abs=20)

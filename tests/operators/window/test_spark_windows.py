@@ -17,6 +17,7 @@ from sundog.operators.window.steps import WindowSteps
 from sundog.operators.window.window_operator import serial_window
 from sundog.plan.costs import DRIVER
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ
+from sundog.versions import spark_version
 from tests.operators.window.cases import call, column, integer, range_frame, rows_frame
 from tests.operators.window.driving import cut_up, drive
 from tests.operators.window.reference import plain
@@ -106,13 +107,15 @@ AGGREGATES: list[tuple[str, str, str, pa.DataType]] = [
     ("stddev_pop(y)", "stddev_pop", "y", pa.float64()),
 ]
 # Order, SQL frame, our frame; offsets reach over some of the 80 keys.
+# In 3.5 an interval of days is no offset of a date.
+FOUR_DAYS = "4" if spark_version().name == "3.5" else "INTERVAL '4' DAY"
 RANGES = [
     ("b", "2Y PRECEDING AND CURRENT ROW", range_frame(-2, 0)),
     ("i DESC", "3 PRECEDING AND 1 FOLLOWING", range_frame(-3, 1)),
     ("l NULLS LAST", "5 PRECEDING AND 2 PRECEDING", range_frame(-5, -2)),
     ("f", "1.3 PRECEDING AND 0.7 FOLLOWING", range_frame(-1.3, 0.7)),
     ("d DESC NULLS FIRST", "0.5D PRECEDING AND 2D FOLLOWING", range_frame(-0.5, 2.0)),
-    ("dt", "INTERVAL '4' DAY PRECEDING AND CURRENT ROW", range_frame(-4, 0)),
+    ("dt", f"{FOUR_DAYS} PRECEDING AND CURRENT ROW", range_frame(-4, 0)),
     ("dt", "INTERVAL '1' MONTH PRECEDING AND INTERVAL '1' MONTH FOLLOWING", range_frame(-1, 1, "months")),
     ("ts", "INTERVAL '30' HOUR PRECEDING AND CURRENT ROW", range_frame(-30 * DAY // 24, 0, "us")),
     ("tn DESC", "INTERVAL '1' MONTH PRECEDING AND CURRENT ROW", range_frame(-1, 0, "months")),

@@ -1,4 +1,4 @@
-"""Sums of doubles over wide frames, and merging rows of one key before they travel."""
+"""Sums of doubles over wide frames, and merging rows of one key before the exchange."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sundog.expr.ordering import SortKey
 from sundog.functions.sums.doubles import double_sums
+from sundog.operators.window.ranges.halo_reduction import HaloReduction
 from sundog.plan.costs import DRIVER
 from tests.operators.window.cases import SETTINGS, aggregate_calls, column, inputs, range_frames, tables
 from tests.operators.window.test_halo import compare
@@ -76,3 +77,10 @@ def test_merged_halo_rows_change_nothing(data, dtype, ranges, seed):
     assert driven.move.reduction is not None
     counted = driven.metrics.as_dict()
     assert counted.get("halo_rows", 0) <= counted.get("halo_rows_unreduced", 0)
+
+
+def test_rows_of_keys_that_repeat_too_little_stay_as_they_are():
+    rows = pa.record_batch({"k": [1, 1, 2, 2, 2]})
+    keys = np.array([1, 1, 2, 2, 2], np.int64)
+    assert HaloReduction((), ("k",), 2.5).reduce(rows, keys) is not None
+    assert HaloReduction((), ("k",), 2.6).reduce(rows, keys) is None

@@ -1,4 +1,4 @@
-"""A frame of all rows: one value, computed from what the ranges tell, and the same in every range."""
+"""A frame of all rows: one value, computed from the summaries of the ranges, and the same in every range."""
 
 from __future__ import annotations
 

@@ -7,10 +7,11 @@ is enabled:
     collect, toPandas, toArrow, count, take, show, foreach, …  -> _execute_and_fetch      a table
     toLocalIterator                                            -> to_table_as_iterator    a table in pieces
 
-What is above them stays Connect's own: which Python types rows have, how pandas gets its zones. A query of a client
+Everything above them stays Connect's own: the Python types of rows, the time zones of pandas. A query of a client
 becomes an action on the classic DataFrame that the server's planner makes of it (`queries.py`). `df.write` and
 `df.writeTo` send a command through the first of the two methods, which is taken as well (`writes.py`); other commands
-(`spark.sql` of a statement, views) go to the server as they come. A few methods are replaced as a whole (`frames.py`).
+(`spark.sql` of a statement, views) go to the server as they come. A few methods are replaced as a whole
+(`dataframe_methods.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import SparkContext
 
-from sundog.actions.connect.frames import explain_connect, foreach_partition, is_empty
+from sundog.actions.connect.dataframe_methods import explain_connect, foreach_partition, is_empty
 from sundog.actions.connect.queries import Request, running, tag_of
 from sundog.actions.connect.requests import asks_for_rows
 from sundog.actions.connect.session import NearSession, as_connect, near_session
@@ -43,7 +44,7 @@ _enabled: dict[str, NearSession] = {}  # by session id
 
 
 def enable_connect(session: Any) -> None:
-    """As `sundog.enable`. UnsupportedSessionError if the session's server is not in this process's JVM."""
+    """Like `sundog.enable`. UnsupportedSessionError if the session's server is not in this process's JVM."""
     near = near_session(session)
     with near.as_classic():
         prepare_session(near.classic)
@@ -121,7 +122,7 @@ def _iterating(original: Original) -> Original:
         def ask(asked: Any) -> Any:
             if asked is plan:
                 return original(self, plan, observations)
-            with as_connect():  # at once: the server keeps a DataFrame of ours only so long
+            with as_connect():  # at once: the server drops the lent DataFrame soon
                 return list(original(self, asked, observations))
 
         request = Request(self, _enabled[self._session_id], plan, str(uuid.uuid4()), ask)
@@ -132,7 +133,7 @@ def _iterating(original: Original) -> Original:
 
 
 def _as_a_whole(handler: Callable[..., Any]) -> Callable[[Original], Original]:
-    """A method of a DataFrame that `handler` does, instead of what it asks the server for."""
+    """A method of a DataFrame that `handler` performs as a whole, in place of the requests that it sends."""
 
     def wrapped(original: Original) -> Original:
         @functools.wraps(original)
@@ -161,8 +162,7 @@ def _explaining(original: Original) -> Original:
 
 
 def _interrupting(means: Callable[[str, frozenset[str], str], bool]) -> Callable[[Original], Original]:
-    """A method of the client that interrupts operations: also those that the server does not know, since sundog runs
-    them."""
+    """A client method that interrupts operations: also those that sundog runs, of which the server does not know."""
 
     def wrapped(original: Original) -> Original:
         @functools.wraps(original)

@@ -1,9 +1,9 @@
-"""A query that a Connect client is about to send, as an action on the classic session behind it (`lifecycle.py`).
+"""A query of a Connect client as an action on the classic session behind it (`lifecycle.py`).
 
 whole query     sundog's table, in the types in which the server would have sent it
-part of it      the DataFrame with our parts in it is lent to the server, and the client asks for its rows
-a write         the command that the server would run, with our query in it
-neither, error  the request goes to the server as it came: Connect answers, or raises its own error
+part of it      the server is lent the DataFrame with sundog's parts in it, and the client asks for its rows
+a write         the command that the server would run, with sundog's query in it
+neither, error  the request goes to the server unchanged: Connect answers, or raises its own error
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ running: dict[str, tuple[str, frozenset[str]]] = {}  # operation -> its session,
 
 @dataclass
 class Request:
-    """A query that a client is about to send. `ask` sends a plan to the server and gives the rows that it answers."""
+    """A query that a client is about to send. `ask` sends a plan to the server and returns the answer's rows."""
 
     client: Any
     near: NearSession
@@ -48,7 +48,7 @@ class Request:
     operation: str
     ask: Callable[[Any], Any]
     frame: DataFrame | None = None  # once planned
-    schema: StructType | None = None  # of an answer that is sundog's own
+    schema: StructType | None = None  # of an answer that sundog computed
 
     @property
     def is_show(self) -> bool:
@@ -58,7 +58,7 @@ class Request:
         return 0 <= int(relation.show_string.num_rows) <= _MAX_SHOWN_ROWS
 
     def collected(self, name: str = "collect", shadowed: Shadowed = "by answer") -> Any:
-        """The rows of the query. A user's function in it is run by the server, in any case once."""
+        """The rows of the query. The server runs any user's function in it, and only once."""
         relation = self.plan.root
         once = holds_function(relation)
         query = functools.partial(self._query, relation)
@@ -86,7 +86,7 @@ class Request:
         return self._run(Action("show", self.near.classic, query, self._plain, text, rows))
 
     def written(self, message: Any, sent: Any) -> Any:
-        """What the server answers to a write; `sent` if sundog ran it. A write is not started twice."""
+        """The server's answer to a write; `sent` if sundog ran it. A write is never started twice."""
 
         def command() -> Any:
             return command_of(message, self._query(message.input))
@@ -114,7 +114,7 @@ class Request:
         return table.cast(sent_schema(self.near.classic, self.schema))
 
     def _lent(self, spliced: DataFrame) -> Any:
-        """The server runs what Spark has to do of the query."""
+        """Have the server run Spark's part of the query."""
         handle = str(uuid.uuid4())
         plan = type(self.plan)()
         plan.root.cached_remote_relation.relation_id = handle
@@ -126,8 +126,8 @@ class Request:
 
 
 def run_near(near: NearSession, client: Any, operation: str, action: Action[T]) -> T:
-    """Run an action of a client on the classic session behind it. Interrupts of the client reach it, and what it raises
-    is Connect's."""
+    """Run an action of a client on the classic session behind it. Interrupts of the client reach it, and its errors are
+    raised as Connect's."""
     running[operation] = client._session_id, frozenset(client.get_tags())
     try:
         with near.as_classic(), also_tagged(near.classic.sparkContext, [tag_of(operation)]):
@@ -147,7 +147,7 @@ def _raising_as_connect(action: Action[T]) -> T:
 
 
 def sent_schema(session: SparkSession, schema: StructType) -> pa.Schema:
-    """Arrow's types in which the server sends a schema: instants are in the session's time zone."""
+    """The Arrow types in which the server sends a schema: instants are in the session's time zone."""
     arrow = spark_version().arrow_schema(schema)
     zoned = [index for index, each in enumerate(arrow) if pa.types.is_timestamp(each.type) and each.type.tz is not None]
     zone = session._jconf.sessionLocalTimeZone() if zoned else ""
@@ -162,7 +162,7 @@ def tag_of(operation: str) -> str:
 
 
 def to_connect_error(error: Exception, cancelled: bool = False) -> Exception:
-    """An error of a classic session as Connect raises it; one of sundog's own, or of Connect's, as it is."""
+    """An error of a classic session as Connect raises it; errors of sundog or of Connect stay as they are."""
     from pyspark.errors.exceptions import connect
 
     if isinstance(error, connect.SparkConnectException | SundogError):

@@ -1,8 +1,8 @@
-"""Which requests of a Spark Connect client sundog may plan: those whose relations are only turned into Catalyst's plan.
+"""Which requests of a Spark Connect client sundog may plan: those whose relations only become Catalyst's plan.
 
-The server's planner runs some relations while it plans them (statistics, `show`, catalog calls), and others are tied to
-the request that it answers (observed metrics, models, checkpoints). To plan those here as well would run them twice, or
-lose what they report. So the relations that are known to be plans are listed, and a request with any other stays with
+The server's planner runs some relations while it plans them (statistics, `show`, catalog calls). Others are tied to the
+request that it answers (observed metrics, models, checkpoints). Planning those here as well would run them twice, or
+lose what they report. So relations that are known to be plans are listed, and a request with any other stays with
 Connect.
 """
 
@@ -40,12 +40,14 @@ def check_relation(relation: Any) -> None:
 
 
 def holds_function(relation: Any) -> bool:
-    """Whether a user's function is sent along: it may do things that must not be done twice, as that of `foreach`."""
+    """Whether it contains a user's function, which, like that of `foreach`, may have effects that must not come
+    twice."""
     return any(message.DESCRIPTOR.name == "CommonInlineUserDefinedFunction" for message in _messages(relation))
 
 
 def _messages(relation: Any) -> Iterator[Any]:
-    """A protobuf message and all messages in it. No recursion: relations are as deep as a chain of calls is long."""
+    """A protobuf message and all messages in it. Without recursion: relations nest as deep as a chain of calls is
+    long."""
     waiting = [relation]
     while waiting:
         message = waiting.pop()
@@ -73,7 +75,7 @@ def _check_kind(relation: Any) -> None:
 
 
 def asks_for_rows(plan: Any) -> bool:
-    """Whether a request wants the rows of a query: it is no command, and no call of the catalog."""
+    """Whether a request wants the rows of a query: not a command, nor a call of the catalog."""
     if plan.WhichOneof("op_type") == "compressed_operation":
         return bool(plan.compressed_operation.op_type == plan.CompressedOperation.OpType.OP_TYPE_RELATION)
     return bool(plan.WhichOneof("op_type") == "root") and bool(plan.root.WhichOneof("rel_type") != "catalog")

@@ -1,20 +1,19 @@
 """A session of Spark Connect whose server runs in this process's JVM, and the classic session behind it.
 
-`SparkSession.builder.remote("local[*]")` starts a JVM through py4j and a Connect server in it. The client speaks to
-that server by gRPC as to any other; but py4j reaches the same JVM, and in it the session that the server keeps for the
+`SparkSession.builder.remote("local[*]")` starts a JVM through py4j and a Connect server in it. The client talks to that
+server by gRPC as to any other. But py4j reaches the same JVM, and in it the session that the server keeps for the
 client:
 
     client --gRPC--> server: SessionHolder(user, session id) -> session of the JVM
     py4j  -------------------------------------------------------^  the same: its views, functions, settings
 
-So a relation (a client's plan, in protobuf) is turned into Catalyst's plan by the server's own planner, and is from
-there on a DataFrame of a classic session. A server in another process has no py4j: `near_session` raises, and says why.
+So the server's own planner turns a relation (a client's plan, in protobuf) into Catalyst's plan, and from then on it is
+a DataFrame of a classic session. A server in another process has no py4j: `near_session` raises, and says why.
 
-In such a process pyspark's shared functions (`expr`, `pandas_udf`) make objects of Connect, for which they ask
-`is_remote`. What sundog does on the classic session happens `as_classic`: on this thread, and only meanwhile, the
-answer is no.
+In such a process pyspark's shared functions (`expr`, `pandas_udf`) make objects of Connect; they ask `is_remote` which
+kind to make. Work on the classic session happens inside `as_classic`: on this thread, and only there, the answer is no.
 
-grpcio, protobuf and py4j are imported where they are used: a process without them must be able to import this.
+grpcio, protobuf and py4j are imported only when used: a process without them must be able to import this module.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from sundog.versions import spark_version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_PLAN_BYTES = 8 << 20  # py4j sends them as text; a plan is larger than that only by the rows of a local relation
-_MAX_NESTING = 1024  # of messages: what the server itself allows, by spark.connect.grpc.marshallerRecursionLimit
+MAX_PLAN_BYTES = 8 << 20  # py4j sends them as text; only the rows of a local relation make a plan larger
+_MAX_NESTING = 1024  # of messages: the server's own limit, spark.connect.grpc.marshallerRecursionLimit
 
 _lock = threading.Lock()
 _near: WeakKeyDictionary[Any, NearSession] = WeakKeyDictionary()  # by client
@@ -54,7 +53,7 @@ def classic_session(session: Any) -> SparkSession:
 
 
 def near_session(session: Any) -> NearSession:
-    """What is behind a Connect session. UnsupportedSessionError if its server is not in this process's JVM."""
+    """The server's side of a Connect session. UnsupportedSessionError if its server is not in this process's JVM."""
     client = getattr(session, "client", None)
     known = None if client is None else _near.get(client)
     if known is None:
@@ -66,7 +65,7 @@ def near_session(session: Any) -> NearSession:
 
 
 def _find(client: Any) -> NearSession:
-    """Ask this process's JVM for the client's session. Both ids of it are random, so that no other has them."""
+    """Ask this process's JVM for the client's session. Both of its ids are random, so no other session has them."""
     classes = spark_version().connect
     if classes is None:
         raise UnsupportedSessionError.connect_of(spark_version().name)
@@ -91,7 +90,7 @@ def _find(client: Any) -> NearSession:
 
 @dataclass(frozen=True)
 class NearSession:
-    """The server's side of a Connect session, as objects of the JVM, and the classic session that it is."""
+    """The server's side of a Connect session: objects of the JVM, and the classic session behind it."""
 
     classic: SparkSession
     manager: Any
@@ -99,8 +98,8 @@ class NearSession:
     holder: Any
     planner: Any
     relation: Any  # the class of relations
-    stream: Any  # the class that bytes are parsed through
-    no_execution: Any  # None of Scala
+    stream: Any  # the class through which bytes are parsed
+    no_execution: Any  # Scala's None
 
     @classmethod
     def of(cls, context: Any, manager: Any, key: Any, holder: Any) -> NearSession:
@@ -124,7 +123,7 @@ class NearSession:
         content = relation.SerializeToString()
         if len(content) > MAX_PLAN_BYTES:
             raise Declined.because(Code.CONNECT, "the request holds more than 8 MiB, which stay in the server")
-        if self.manager.getIsolatedSessionIfPresent(self.key).isEmpty():  # asking is also what keeps it from expiring
+        if self.manager.getIsolatedSessionIfPresent(self.key).isEmpty():  # asking also keeps it from expiring
             raise Declined.because(Code.CONNECT, "the server has closed the session")
         stream = self.stream.newInstance(content)
         stream.setRecursionLimit(_MAX_NESTING)
@@ -134,7 +133,7 @@ class NearSession:
 
     @contextmanager
     def lent(self, frame: DataFrame, name: str) -> Iterator[None]:
-        """The server knows a classic DataFrame by this name, as a cached remote relation."""
+        """While the server knows a classic DataFrame by this name, as a cached remote relation."""
         self.lend(frame, name)
         try:
             yield
@@ -146,7 +145,7 @@ class NearSession:
 
     @contextmanager
     def as_classic(self) -> Iterator[None]:
-        """On this thread pyspark is that of a classic session, and this one is the active session."""
+        """Make pyspark that of a classic session on this thread, with this session as the active one."""
         from sundog.runtime.sessions import keeping_active_session
 
         with keeping_active_session(self.classic) as jvm_sessions, _speaking(classic=True):
@@ -172,8 +171,8 @@ def _speaking(classic: bool) -> Iterator[None]:
 
 
 def _ask_threads_whether_remote() -> None:
-    """From now on, for good, pyspark's `is_remote` says no inside of `as_classic`, wherever a module of pyspark has
-    imported it by name. On every other thread its answer is as before."""
+    """Replace pyspark's `is_remote`, for good, in every pyspark module that has imported it: inside `as_classic` it
+    says no. On every other thread its answer is unchanged."""
     from pyspark.sql import utils
 
     original = utils.is_remote

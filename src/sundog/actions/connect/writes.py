@@ -1,9 +1,9 @@
-"""`df.write` and `df.writeTo` of a Connect session: a command of the client as the command that its server would run.
+"""`df.write` and `df.writeTo` of a Connect session: a client's command as the command that its server would run.
 
-The server makes a writer of the JVM, tells it what the message says, and starts it (`SparkConnectPlanner`, write
-operations). The same is done here on the classic session up to the start: the writer gives out its command
-(`versions/write_commands.py`), which is then an action like any other. A message with something that is not known here
-stays with the server.
+The server makes a writer in the JVM, sets what the message says, and starts it (`SparkConnectPlanner`, write
+operations). Here the same happens on the classic session, except for the start: the writer returns its command
+(`versions/parts/write_commands.py`), which is then an action like any other. A message with unknown content stays with
+the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CREATE, _OVERWRITE_PARTITIONS, _APPEND, _REPLACE, _CREATE_OR_REPLACE = 1, 3, 4,
 
 
 def write_of(plan: Any) -> Any | None:
-    """The message of a write in a request; None if it asks for something else, or is compressed."""
+    """The write message of a request; None if it is another request, or compressed."""
     if plan.WhichOneof("op_type") != "command":
         return None
     kind = plan.command.WhichOneof("command_type")

@@ -1,1 +1,1 @@
-"""What is measured: each case is a name, a data set, a query, and how its answers are compared."""
+"""The measured cases: each has a name, a data set, a query, and a rule for comparing its answers."""

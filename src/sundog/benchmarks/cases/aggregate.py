@@ -1,6 +1,6 @@
-"""GROUP BY over millions of groups, all groups wanted: what ClickBench's LIMIT 10 lets an engine avoid.
+"""GROUP BY over millions of groups, all groups wanted: the work that ClickBench's LIMIT 10 lets an engine avoid.
 
-The ClickBench and db-benchmark grouping questions are in `clickbench.py` and `h2o.py` and answer to `aggregate/…` too.
+ClickBench's and db-benchmark's grouping questions are in `clickbench.py` and `h2o.py`, also under `aggregate/…` names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CASES: list[Case] = [
             "c",
             "s",
         ),
-        about="every row is a group: a first phase only costs",
+        about="every row is a group: a partial aggregation cannot reduce the rows",
     ),
     Case(
         "aggregate/hits-hot-key",

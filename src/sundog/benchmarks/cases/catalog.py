@@ -1,4 +1,4 @@
-"""All cases, and which of them a pattern names."""
+"""All cases, and the cases that a pattern names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from sundog.benchmarks.cases import aggregate, clickbench, h2o, overhead, topk, tpc, window
+from sundog.benchmarks.cases import aggregate, clickbench, h2o, overhead, sort, topk, tpc, window
 from sundog.benchmarks.cases.model import Case
 from sundog.errors import SundogError
 
 CASES: tuple[Case, ...] = (
     *topk.CASES,
     *window.CASES,
+    *sort.CASES,
     *aggregate.CASES,
     *clickbench.CASES,
     *h2o.CASES,
@@ -31,8 +32,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("aggregate/hits-few", "aggregate/h2o-q10"),
     )
 }
-"""Names for several patterns. `main` are the 26 cases by which versions of Spark are compared: all of top-k but a
-growing table, sums and minima over short and long frames, and from nine thousand groups to one per row."""
+"""Names for several patterns. `main` are the 26 cases by which versions of Spark are compared. They are all of top-k
+but a growing table, sums and minima over short and long frames, and aggregates of nine thousand groups up to one per
+row."""
 
 
 class UnknownCaseError(SundogError, ValueError):

@@ -1,12 +1,12 @@
-"""One case: the query in Spark's words, in another engine's words where they differ, and what "the same answer" means.
+"""A case: the query in Spark's SQL, in another engine's where that differs, and what counts as the same answer.
 
-Two correct engines may differ: which of several rows tied at a LIMIT comes back is nobody's promise, and the last bits
-of a sum of doubles depend on the order of adding. A case's check asks for exactly what SQL promises and no more.
+Two correct engines may differ: SQL does not say which of several rows tied at a LIMIT comes back, and the last bits of
+a sum of doubles depend on the order of adding. A case's check demands exactly what SQL promises and no more.
 
-Results of millions of rows are a trap: the time to carry them into Python can hide the time to compute them, and each
-engine carries them differently. So the main form of such a query is wrapped in an aggregate that needs every value
-(`count(*)`, `sum`), which all engines can be compared by. The form as published is kept as a case of its own, with its
-rows thrown away: Spark writes them to its `noop` sink, the others stream or build Arrow batches and drop them.
+Results of millions of rows would distort times: carrying them into Python can take longer than computing them, and each
+engine does it differently. So the main form of such a query is wrapped in an aggregate that needs every value
+(`count(*)`, `sum`). The published form is a case of its own, with its rows discarded: Spark writes them to its `noop`
+sink, the others stream or build Arrow batches and drop them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SameKeys:
 
 @dataclass(frozen=True)
 class SameCount:
-    """A LIMIT without a total order: any rows will do, so many of them."""
+    """A LIMIT without a total order: any rows, but the right number of them."""
 
 
 Check = SameRows | SameTop | SameOrder | SameKeys | SameCount
@@ -58,12 +58,12 @@ Check = SameRows | SameTop | SameOrder | SameKeys | SameCount
 
 class Result(Enum):
     FETCHED = "fetched"
-    """All rows come to Python as an Arrow table, inside the measured time, and are compared."""
+    """All rows come to Python as an Arrow table, within the measured time, and are compared."""
     DISCARDED = "discarded"
-    """All rows are computed and thrown away; nothing is compared."""
+    """All rows are computed and discarded; nothing is compared."""
 
 
-class Probe(Enum):
+class Overhead(Enum):
     """Measurements that are not a query on an engine but a property of sundog."""
 
     INELIGIBLE = "extra seconds per action of a query that sundog declines"
@@ -72,7 +72,7 @@ class Probe(Enum):
 
 @dataclass(frozen=True)
 class DataRef:
-    """A data set, possibly several times the size that was asked for."""
+    """A data set, possibly at several times the requested size."""
 
     name: str
     scale: int = 1
@@ -87,10 +87,10 @@ class Case:
     dialects: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
     result: Result = Result.FETCHED
-    probe: Probe | None = None
+    overhead: Overhead | None = None
     aliases: tuple[str, ...] = ()
     large: bool = False
-    """Needs more disk or time than one would expect; only run when asked for by `--large`."""
+    """Needs much disk or time; runs only with `--large`."""
     about: str = ""
 
     @property

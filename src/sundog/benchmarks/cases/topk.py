@@ -1,4 +1,4 @@
-"""Top-k: the four queries of the row-group pruning proposal, and what its authors left out.
+"""Top-k: the four queries of the row-group pruning proposal, and further ones.
 
 `q1` to `q4` are the published ones over scrambled, disjoint row groups: narrow and wide, 100 and 1,000 rows. Around
 them: a column that no statistics can help with, one file alone, a WHERE on another column, two keys, OFFSET, LIMIT

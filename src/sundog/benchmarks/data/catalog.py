@@ -1,9 +1,9 @@
-"""The data sets by name: which tables each has, how large it is unless told, and where its files are.
+"""The data sets by name: the tables of each, its default size, and the place of its files.
 
 Those of `DATA_SETS` are generated here and sized by rows; those of `TPC_SETS` by TPC's generator, and sized by scale.
 
-A finished data set carries a note beside its files (`_sundog_data.json`) that says what it is. The note is written
-last: a folder with files and no note is a broken or foreign one and is never silently used or overwritten.
+A finished data set has a note beside its files (`_sundog_data.json`) that identifies it. The note is written last: a
+folder with files and no note is incomplete or foreign, and is never silently used or overwritten.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DataSetError(SundogError):
 
 @dataclass(frozen=True)
 class Note:
-    """What a finished folder says of itself: rows of each table, or the scale of a TPC suite."""
+    """The contents of a finished folder: rows of each table, or the scale of a TPC suite."""
 
     name: str
     rows: int

@@ -1,11 +1,12 @@
-"""Random numbers that are a function of the row, so that no row depends on which task made it.
+"""Random numbers as a function of the row, so that rows do not depend on the task that made them.
 
-A stream generator (NumPy's) gives row 7 million only to whoever drew the rows before it. Here every value is a hash of
-(seed, table, column, row number), so a chunk can be made anywhere, in any order, by pyarrow threads or Spark tasks, and
-is the same chunk. The hash is the SplitMix64 finaliser over a Weyl sequence: a few array operations per column.
+A stream generator (NumPy's) would have to draw all rows before row 7 million to make that one. Here every value is a
+hash of (seed, table, column, row number), so any chunk can be made anywhere, in any order, by pyarrow threads or Spark
+tasks, and is the same chunk. The hash is the SplitMix64 finaliser over a Weyl sequence: a few array operations a
+column.
 
-Skew is a power law: `rank = domain * u ** exponent`. Since the expected number of rows of a rank depends only on rows /
-domain, the share of distinct values is the same at every size, which is what lets a small table stand for a large one.
+Skew is a power law: `rank = domain * u ** exponent`. The expected number of rows of a rank depends only on rows /
+domain. So the share of distinct values is the same at every size, and a small table can stand for a large one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """`hits`: web analytics events in the shape of ClickBench, with the columns that its 43 queries use.
 
-What decides the cost of a grouping query is how many groups there are and how unevenly rows fall on them, so these are
-the published ones, at every size: distinct users 17.6 % of rows, search phrases 6 %, pairs of both 24 %. Seven of eight
-rows have no phrase; users, phrases and pages follow power laws; a pair of user and phrase repeats.
+The cost of a grouping query depends on the number of groups and on their skew. Both are the published ones, at every
+size: distinct users 17.6 % of rows, search phrases 6 %, pairs of both 24 %. Seven of eight rows have no phrase; users,
+phrases and pages follow power laws; a pair of user and phrase repeats.
 
-What decides the cost of a window or top-k over time is the order of the rows: they come by `EventTime` with a jitter of
-twenty seconds, over one week with busy days and quiet nights, in whole seconds. At 10 million rows an average row has
-about 11,500 rows in the 600 seconds before it.
+The cost of a window or top-k over time depends on the order of the rows. They are ordered by `EventTime` with a jitter
+of twenty seconds, over one week with busy days and quiet nights, in whole seconds. At 10 million rows an average row
+has about 11,500 rows in the 600 seconds before it.
 
 The literals in the published queries (counter 62, one user, one URL hash, one referer hash) exist in the data, so that
 those queries select something. `SELECT *` means these 25 columns, not the original's 105.

@@ -1,7 +1,7 @@
-"""How the rows of a table lie in files and row groups, and what a generator of such a table must offer.
+"""The layout of a table's rows in files and row groups, and the interface of its generator.
 
-A row group is the unit of making: whoever writes a file asks for its row groups one by one and holds only one of them,
-so memory is bounded by a row group per writer, whatever the table's size.
+A row group is made at once: a writer asks for the row groups of a file one by one and holds only one of them. So memory
+is limited to a row group per writer, whatever the table's size.
 """
 
 from __future__ import annotations

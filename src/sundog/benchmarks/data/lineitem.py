@@ -1,8 +1,8 @@
 """`lineitem` as the top-k benchmark of the row-group pruning proposal has it: 3 files of 20 row groups each.
 
-Every row group covers a range of `l_orderkey` that no other row group touches, and the ranges lie in scrambled order
-over all files: reading in file order meets the best rows anywhere, statistics tell exactly where. Growing the table
-adds row groups, not rows to a row group, so that a top-k's cost can be watched against their number.
+Every row group covers its own range of `l_orderkey`, and the ranges are in random order over all files. The best rows
+may be anywhere in file order; statistics tell exactly where. Growing the table adds row groups, not rows to a row
+group, so that a top-k's cost can be watched against their number.
 
 The columns and their values follow TPC-H: 16 columns, orders of one to seven lines, sparse order keys, prices from part
 keys, ship dates within seven years, commit and receipt dates near them, and a comment that makes `SELECT *` wide.

@@ -1,7 +1,7 @@
 """Strings made in bulk: words of a fixed vocabulary, joined by Arrow, never row by row in Python.
 
-Half of the vocabulary is Cyrillic, as in the real `hits`: lengths in characters and in bytes then differ, and an engine
-that orders or counts the wrong one is found out.
+Half of the vocabulary is Cyrillic, as in the real `hits`: lengths in characters and in bytes then differ, which reveals
+an engine that orders or counts the wrong one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a generator to Parquet files, with pyarrow threads or as a Spark job. The rows are the same either way.
+"""Writes a generator's rows to Parquet files, with pyarrow threads or as a Spark job. The rows are the same either way.
 
 *local* writes the files side by side on a few threads; each holds one row group at a time.
 

@@ -1,1 +1,1 @@
-"""Who is asked: how each system is started on so many cores, given the tables, and asked one case."""
+"""The measured engines: how each is started with a number of cores, given the tables, and asked one case."""

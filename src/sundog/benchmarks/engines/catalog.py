@@ -27,8 +27,8 @@ class UnknownEngineError(SundogError, ValueError):
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """`family` says whose SQL the engine speaks; `maker` is `module:function`, called with the cores and `confs`, and
-    with the cluster if there is to be one: that only those of the module `spark` can."""
+    """`family` says whose SQL the engine speaks; `maker` is `module:function`, called with the cores and `confs`.
+    Makers of the module `spark` also take a cluster."""
 
     name: str
     family: str
@@ -50,7 +50,7 @@ def _declare(*specs: EngineSpec) -> dict[str, EngineSpec]:
     return {spec.name: spec for spec in specs}
 
 
-_MEASURED = {"spark.sundog.learn": "false"}  # a query that is slower than on Spark shows as such
+_MEASURED = {"spark.sundog.learn": "false"}  # so that queries slower than on Spark stay visible
 
 ENGINES: dict[str, EngineSpec] = _declare(
     EngineSpec("spark", "spark", "spark:plain", ("pyspark",), "Spark as it comes"),
@@ -78,6 +78,14 @@ ENGINES: dict[str, EngineSpec] = _declare(
         ("pyspark",),
         "sundog on Spark's executors",
         {**_MEASURED, "spark.sundog.placement": "executors"},
+    ),
+    EngineSpec(
+        "sundog-processes",
+        "sundog",
+        "spark:accelerated",
+        ("pyspark",),
+        "sundog on executors, one process each",
+        {**_MEASURED, "spark.sundog.placement": "executors", "spark.sundog.executor.process": "executor"},
     ),
     EngineSpec(
         "sundog-static",
@@ -108,7 +116,7 @@ def find_engine(name: str) -> EngineSpec:
 
 
 def label_of(name: str) -> str:
-    """Which interpreter an engine was asked for in: `3.5` of `sundog@3.5`; empty for one without a label."""
+    """The label of an engine's interpreter: `3.5` of `sundog@3.5`; empty without one."""
     return name.partition(LABEL_MARK)[2]
 
 

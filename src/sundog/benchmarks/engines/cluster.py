@@ -1,8 +1,8 @@
 """A standalone Spark cluster on this machine: a master and its workers, each a process of its own on loopback.
 
 For measurements and tests of what a local session does not have: several executors, each with its own Python workers.
-All processes of a cluster work in its folder, so that whoever has the folder finds what is left of the cluster, also
-after the process that started it was killed. That needs `/proc`, so Linux.
+All processes of a cluster work in its folder, so they are found by their working directory, even after the
+process that started them was killed. This needs `/proc`, so Linux.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
 
 
 def _stop(processes: Iterator[subprocess.Popen[bytes]]) -> None:
-    """End the processes and their children, gently if they can be."""
+    """End the processes and their children: by SIGTERM, then by SIGKILL."""
     for process in processes:
         for kind in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
@@ -130,7 +130,8 @@ def _stop(processes: Iterator[subprocess.Popen[bytes]]) -> None:
 
 
 def end_processes_in(folder: Path) -> None:
-    """Kill what works in `folder` still: a Python worker is in a process group of its own, and ends with its JVM."""
+    """Kill the processes that still work in `folder`. Python workers have process groups of their own, and end with
+    their JVM."""
     deadline = time.monotonic() + STOP_SECONDS
     while (left := processes_in(folder)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -145,7 +146,7 @@ def processes_in(folder: Path) -> list[int]:
 
 
 def _processes() -> Iterator[tuple[int, str]]:
-    """Id and working directory of each process that may be asked."""
+    """Id and working directory of each process whose directory this user may read."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The floor: pyarrow decodes the columns that a query names, on the same cores, and does nothing with them."""
+"""A lower bound: pyarrow decodes the columns that a query names, on the same cores, and does nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine must offer to the process that measures it."""
+"""The interface between an engine and the process that measures it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from sundog.benchmarks.cases.model import Case
 
 @dataclass(frozen=True)
 class Answer:
-    """What one execution gave. `table` is None where the rows were thrown away; `facts` is what sundog said of its
+    """The outcome of one execution. `table` is None if the rows were discarded; `facts` are what sundog reports of its
     run."""
 
     table: pa.Table | None = None
     rows: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     measured_seconds: float | None = None
-    """Set by probes, which measure something else than the time from question to answer."""
+    """Set by special cases that measure something else than the time from question to answer."""
 
 
 class EngineUnavailable(Exception):
-    """The engine cannot be started here; the message says what it lacks."""
+    """The engine cannot be started here; the message says what is missing."""
 
 
 class NotForThisEngine(Exception):
-    """The case cannot be put to this engine; the message is the note in the report."""
+    """The case cannot be run on this engine; the message is the note in the report."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Engine(Protocol):
     def versions(self) -> dict[str, str]: ...
 
     def use(self, tables: Mapping[str, Path]) -> None:
-        """From now on these names mean the Parquet files in these folders."""
+        """Register the tables: names, and folders of Parquet files."""
 
     def run(self, case: Case) -> Answer: ...
 

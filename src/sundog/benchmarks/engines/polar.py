@@ -1,5 +1,5 @@
-"""Polars. The main cases are written by hand as its users would, since its SQL has no windows with frames; the TPC
-suites are asked in SQL, and what that cannot say is skipped with its words."""
+"""Polars. The main cases are written by hand as its users would, since its SQL has no windows with frames. The TPC
+suites run as SQL; a query that Polars rejects is skipped with its error message."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 import sundog
-from sundog.benchmarks.cases.model import Case, Probe, Result
+from sundog.benchmarks.cases.model import Case, Overhead, Result
 from sundog.benchmarks.engines.cluster import START_SECONDS, Layout, standalone_cluster
 from sundog.benchmarks.engines.model import Answer, Cluster, EngineUnavailable
 from sundog.benchmarks.results import Taken
@@ -48,7 +48,7 @@ def accelerated(cores: int, confs: Mapping[str, str], cluster: Cluster | None = 
 
 
 def cluster_session(confs: Mapping[str, str], cluster: Cluster) -> tuple[Any, ExitStack]:
-    """A session on a cluster of its own, all of whose executors are there, and what stops the cluster.
+    """A session on a cluster of its own with all executors registered, and a function that stops the cluster.
 
     Its processes are children of this one, so that their processor seconds and memory count as the engine's.
     """
@@ -87,7 +87,7 @@ def _wait_for_executors(spark: Any, executors: int) -> None:
 
 
 def plain_session(cores: int, confs: Mapping[str, str]) -> Any:
-    """A local session on so many cores; `confs` over what all of them have."""
+    """A local session on `cores` cores; `confs` override the common settings."""
     return _session(f"local[{cores}]", cores, confs)
 
 
@@ -138,10 +138,10 @@ class SundogEngine(SparkEngine):
         return {**super().versions(), **{name: version(name) for name in ("sundog", "numba", "numpy", "pyarrow")}}
 
     def run(self, case: Case) -> Answer:
-        match case.probe:
-            case Probe.INELIGIBLE:
+        match case.overhead:
+            case Overhead.INELIGIBLE:
                 return self._extra_seconds(case.sql)
-            case Probe.PLANNING:
+            case Overhead.PLANNING:
                 return self._planning_seconds(case.sql)
         answer = super().run(case)
         return Answer(answer.table, answer.rows, _facts())
@@ -171,7 +171,7 @@ class SundogEngine(SparkEngine):
 
 
 class FreshSundogEngine(SundogEngine):
-    """Enabled by its first query, which so includes asking the executors whether they have what sundog needs."""
+    """Enabled by its first query, whose time so includes checking the executors' packages."""
 
     _is_enabled = False
 
@@ -183,7 +183,7 @@ class FreshSundogEngine(SundogEngine):
 
 
 def as_arrow(frame: DataFrame) -> pa.Table:
-    """`toArrow`, also of Spark 3.5."""
+    """The rows as Arrow. Spark 3.5 has no `toArrow`."""
     return spark_version().to_arrow(frame)
 
 

@@ -1,1 +1,1 @@
-"""Filters that become known while a query runs, and may leave out rows that cannot matter any more."""
+"""Filters that become known while a query runs, and rule out rows that cannot change the result."""

@@ -1,14 +1,15 @@
-"""One contract for filters that become known while a query runs.
+"""The contract of dynamic filters: filters that become known while a query runs.
 
     publisher                                 filter             subscribers
     a top-k's k-th best row        ──►  Threshold  ──┐      ┌──► files, row groups, pages:  `may_hold(bounds)`
     a join's build side            ──►  KeyFilter  ──┴──►───┴──► rows:                      `passing(values)`
 
-A filter is about the values of one expression. It may say too much, never too little: what it rules out could not have
-changed the result. Its bound only tightens, and `generation` counts how often it has: a subscriber that has seen a
-generation need not ask again before the next. A state of a filter is frozen and picklable, and travels to tasks.
+A filter is about the values of one expression. It may let too many rows pass, never too few: what it rules out could
+not have changed the result. Its bound only tightens, and `generation` counts how often it has: a subscriber that has
+tested a generation need not test again before the next. A state of a filter is frozen and picklable, and travels to
+tasks.
 
-A subscriber that cannot use a filter ignores it, and what is not known is kept.
+A subscriber that cannot use a filter ignores it, and unknown values pass.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from sundog.expr.rank_columns import RankColumn
 
 
 class SlotBounds(Protocol):
-    """What is known of an expression's values in some slots: files, row groups, or pages.
+    """The possible values of an expression in some slots: files, row groups, or pages.
 
-    A bound that is not known is an open end. `nulls` and `values` say whether there may be NULLs and others at all.
+    An unknown bound is an open end. `nulls` and `values`: whether there may be NULLs and other values at all.
     """
 
     @property
@@ -51,7 +52,7 @@ class DynamicFilter(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the bound has tightened; 0 while everything passes."""
+        """How often the bound has tightened; 0 as long as everything passes."""
         ...
 
     def may_hold(self, bounds: SlotBounds) -> Bools:

@@ -1,12 +1,12 @@
-"""The keys of a join's build side as a `DynamicFilter` (`contract.py`) of the probe side's scan, known at once.
+"""Key filters: the keys of a join's build side as a `DynamicFilter` (`contract.py`) of the probe side's scan.
 
     SELECT … FROM fact JOIN dim ON fact.d = dim.id WHERE dim.name = 'x'
 
-When the build side is there, every row of `fact` whose `d` is not among its keys is known to have no partner. Against
-statistics, a file, row group or page whose bounds hold no key is not read; against rows, a row without a key in the
-set is dropped before its other columns are decoded.
+Once the build side is computed, every row of `fact` whose `d` is not among its keys is known to have no partner. A
+file, row group or page whose bounds contain no key is not read; a row whose key is not in the set is dropped before its
+other columns are decoded.
 
-A set may say too much (a Bloom filter does), never too little: a value that is not in it has no partner.
+A set may contain too many values (a Bloom filter does), never too few: a value that is not in it has no partner.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sundog.kernels.joins.key_bits import test_bits, test_bloom
 class KeySet:
     """The distinct values of one key column, none of them NULL. `count` is an upper bound of their number.
 
-    Of integers, dates, instants and short decimals, `bits` has a bit for each value from `low` on, or `bloom` is a
-    Bloom filter and `sorted_keys` are the keys, if they are not too many. Of strings, `texts` are the values in order,
-    if they are few. Of other types only the bounds are known.
+    For integers, dates, instants and short decimals, `bits` has a bit for each value from `low` on, or `bloom` is a
+    Bloom filter; `sorted_keys` are the keys, if there are not too many. For strings, `texts` are the values in order,
+    if they are few. For other types only the bounds are known.
     """
 
     dtype: pa.DataType
@@ -52,13 +52,13 @@ class KeySet:
 
     @property
     def density(self) -> float:
-        """Keys over the values between the least and the greatest; 1 where they are not integers."""
+        """Number of keys over the number of values from the least to the greatest; 1 if they are not integers."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             return min(1.0, self.count / (self.high - self.low + 1))
         return 1.0
 
     def reached_by(self, lows: RankColumn, highs: RankColumn) -> Bools:
-        """Where a key may lie in low..high; an unknown bound is an open end."""
+        """The slots in which a key may lie in low..high; an unknown bound is an open end."""
         if self.count == 0:
             return np.zeros(len(lows), np.bool_)
         if self.low is None or self.high is None:
@@ -75,7 +75,7 @@ class KeySet:
         return reached
 
     def listed(self, most: int) -> list[Rank] | None:
-        """The keys in order, if they are known and at most so many."""
+        """The keys in order, if they are known and at most `most`."""
         if self.count > most:
             return None
         if self.count == 0:
@@ -93,8 +93,7 @@ class KeySet:
         return [self.low + place for place in (8 * used[places] + bits).tolist()]
 
     def passing(self, values: pa.Array) -> Bools:
-        """The rows whose value may be among the keys; never those that are NULL. Values are neither dictionary-encoded
-        nor views."""
+        """The rows whose value may be among the keys; never NULLs. Values are neither dictionary-encoded nor views."""
         rows = len(values)
         if self.count == 0 or values.null_count == rows:
             return np.zeros(rows, np.bool_)
@@ -113,14 +112,14 @@ class KeySet:
         return mask
 
     def _has_bit(self, low: Any, high: Any) -> bool:
-        """Whether a bit is set from `low`, or the first, to `high`, or the last."""
+        """Whether a bit is set between `low`, or the first value, and `high`, or the last."""
         assert self.bits is not None, "bits are looked at"
         assert isinstance(self.low, int), "bits are of integers"
         assert isinstance(self.high, int), "bits are of integers"
         low = self.low if low is None or low < self.low else low
         high = self.high if high is None or high > self.high else high
         first, last = low - self.low, high - self.low
-        if first > last:  # bounds that make no sense
+        if first > last:  # inconsistent bounds
             return True
         piece = self.bits[first >> 3 : (last >> 3) + 1]
         head, tail = 255 << (first & 7) & 255, 255 >> 7 - (last & 7)
@@ -142,10 +141,10 @@ def _integers_of(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def _any_bit(bits: npt.NDArray[np.uint8]) -> bool:
-    """Whether a bit is set, looked for in pieces of growing size.
+    """Whether a bit is set, searched in pieces of growing size.
 
-    The bounds of a row group of an unclustered key span nearly all keys, and then one of the first bytes has one.
-    `bits.any()` goes through all bytes of all row groups: 3 ms for each with a bitmap of 32 MiB.
+    For an unclustered key the bounds of a row group span nearly all keys, and one of the first bytes has a bit.
+    `bits.any()` reads all bytes for every row group: 3 ms for each with a bitmap of 32 MiB.
     """
     first, size = 0, 1 << 12
     while first < len(bits):
@@ -159,7 +158,7 @@ def _any_bit(bits: npt.NDArray[np.uint8]) -> bool:
 class KeyFilter:
     """Rows whose `column` is not among `keys` have no partner in a join above, and need not be read.
 
-    `keys` is None in a plan that is only explained: the build side will say.
+    `keys` is None in a plan that is only explained: the build side is not computed.
     """
 
     column: str

@@ -1,12 +1,12 @@
-"""The top-k bound: what a row must still beat. It only ever tightens, and everything that prunes reads it.
+"""The threshold of a top-k: what a row must still beat. It only tightens, and everything that prunes reads it.
 
-Once k rows are known, the worst of them is the threshold: a row past it can never be among the k best, whatever comes
-later. `LiveThreshold` holds the threshold of the *leading* sort key; its `generation` counts how often it has moved, so
-that a reader redoes its work only then. `Threshold` is one state of it, a `DynamicFilter` (`contract.py`), frozen and
-picklable: that is what travels to tasks.
+Once k rows are known, the worst of them is the threshold: a row past it can never be among the k best. `LiveThreshold`
+holds the threshold of the *leading* sort key; its `generation` counts how often it has tightened, so that a reader
+prunes again only then. `Threshold` is one state of it, a `DynamicFilter` (`contract.py`), frozen and picklable, which
+travels to tasks.
 
-Which of two rows wins when their keys tie is settled by their place in the table (file, row group, row), as if the
-table had been sorted stably in file order. So the answer does not depend on threads, rounds or on what was pruned:
+If the keys of two rows tie, their places in the table (file, row group, row) decide, as if the table had been sorted
+stably in file order. So the answer does not depend on threads, rounds or pruning:
 
 | leading key against the threshold | one sort key | several sort keys |
 |---|---|---|
@@ -14,7 +14,7 @@ table had been sorted stably in file order. So the answer does not depend on thr
 | after it | cannot win | cannot win |
 | equal to it | can win if its place is before that of the row that set the threshold | can win: later keys decide |
 
-A threshold that comes from statistics has no row behind it (only "at least k rows are no worse"), so ties can always
+A threshold from statistics has no place in the table (only "at least k rows are no worse"), so ties with it can always
 win.
 
 The threshold is a rank (`ranks.py`) or NULL; NULLs sort before or after all values, as the key says, and NaN is the
@@ -43,10 +43,10 @@ from sundog.expr.ranks import NAN_RANK, Rank, rank_at, rank_float
 from sundog.types import is_text
 
 OrderPlace = tuple[Any, ...]
-"""Where a leading key stands in the order: plain tuple comparison, smaller is better."""
+"""The position of a leading key in the order, compared as a plain tuple: smaller is better."""
 
 Position = tuple[int, ...]
-"""Where a row stands in the table: (file, row group, row), or only the first of these."""
+"""The place of a row in the table: (file, row group, row), or only the first of these."""
 
 
 @total_ordering
@@ -59,7 +59,7 @@ class _Descending:
 
 
 def order_place(rank: Rank | None, key: SortKey) -> OrderPlace:
-    """The place of a value, or of NULL for None, under a sort key."""
+    """The position of a value, or of NULL for None, under a sort key."""
     if rank is None:
         return (0,) if key.nulls_first else (2,)
     if not key.descending:
@@ -106,7 +106,7 @@ class Threshold:
     def can_win(self, best: OrderPlace | None, position: Position) -> bool:
         """Whether a row group at `position` (file, row group) whose best leading key is at `best` can hold a winner.
 
-        `best` is None where statistics do not say.
+        `best` is None if statistics do not tell.
         """
         if not self.bounded or best is None:
             return True
@@ -124,7 +124,7 @@ class Threshold:
         if not self.bounded:
             return np.ones(len(bounds), np.bool_)
         best, is_null = best_leads(bounds, self.key)
-        if self.lead is None:  # NULLs come first, and only they tie; or last, and everything is as good
+        if self.lead is None:  # NULLs come first, and only they tie; or last, and every value is as good
             return is_null | ~best.known if self.key.nulls_first else np.ones(len(bounds), np.bool_)
         behind = best.below(self.lead) if self.key.descending else ~best.below(self.lead) & best.known
         tied = best.equal_to(self.lead)
@@ -143,7 +143,7 @@ class Threshold:
         return mask
 
     def _mask_at_null(self, valid: Bools | None, rows: int, ties: bool) -> Bools | None:
-        """The threshold is NULL: first, then only NULLs tie with it; or last, then every value is before it."""
+        """The mask if the threshold is NULL: only NULLs tie if they come first; every value is before it if last."""
         nulls = np.zeros(rows, np.bool_) if valid is None else ~valid
         if self.key.nulls_first:
             return nulls if ties else np.zeros(rows, np.bool_)
@@ -195,7 +195,7 @@ class Threshold:
 
 
 def best_leads(bounds: SlotBounds, key: SortKey) -> tuple[RankColumn, Bools]:
-    """The best leading key that a row of each slot can have, and where that is NULL. It may be unknown."""
+    """The best possible leading key of a row in each slot, and where that is NULL. It may be unknown."""
     is_null = bounds.nulls & (np.full(len(bounds), key.nulls_first) | ~bounds.values)
     return (bounds.high if key.descending else bounds.low).only(~is_null), is_null
 
@@ -209,7 +209,7 @@ _ARROW_COMPARE = {
 
 
 class LiveThreshold:
-    """The live threshold of one top-k, shared by the threads that feed it and the readers that ask it."""
+    """The live threshold of one top-k, shared by the threads that tighten it and the readers that prune by it."""
 
     def __init__(self, order: Sequence[SortKey]) -> None:
         self._lock = Lock()
@@ -220,11 +220,11 @@ class LiveThreshold:
         return self._threshold.generation
 
     def snapshot(self) -> Threshold:
-        """The threshold as it is now."""
+        """The present threshold."""
         return self._threshold
 
     def tighten(self, candidate: Threshold) -> bool:
-        """Move the threshold if the candidate is tighter; a looser one is refused."""
+        """Replace the threshold if the candidate is tighter; a looser one is refused."""
         with self._lock:
             if not candidate.is_tighter_than(self._threshold):
                 return False

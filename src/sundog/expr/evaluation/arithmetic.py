@@ -1,10 +1,10 @@
 """`+ - * / div %`, minus and abs over integers and floats, with Java's results and Spark's errors.
 
-Integers are computed as Java does, wrapping around; where the mode asks for it, the rows whose exact result does not
-fit are found and become an error (ANSI) or NULL (TRY). Floats follow IEEE and never overflow, but division by zero is
-an error or NULL for them too. An operand is a column or a constant (an array of one element that numpy broadcasts).
+Integers are computed as in Java, wrapping around. If the mode checks overflow, rows whose exact result does not fit
+become an error (ANSI) or NULL (TRY). Floats follow IEEE and never overflow, but division by zero is an error or NULL
+for them too. An operand is a column or a constant (an array of one element that numpy broadcasts).
 
-Only rows where both sides have a value count: whatever lies behind a NULL can neither raise nor overflow.
+Only rows in which both sides have a value count: values under NULLs can neither raise nor overflow.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rounded(array: pa.Array, places: int, mode: EvalMode) -> pa.Array:
 
 
 def _rounded_doubles(values: Numbers, valid: Bools | None, places: int) -> Numbers:
-    """Whole numbers, NaN and infinities stay what they are."""
+    """Doubles rounded HALF_UP. Whole numbers, NaN and infinities stay as they are."""
     units, decided = rounded_units(values, places)
     power = 10.0 ** abs(places)
     kept = ~np.isfinite(values) | ((places >= 0) & (np.trunc(values) == values))
@@ -90,7 +90,7 @@ def absolute(array: pa.Array, mode: EvalMode) -> pa.Array:
 
 
 def add_days(dates: pa.Array, days: pa.Array, sign: int) -> pa.Array:
-    """`date_add` and `date_sub`: Spark wraps around here in every mode."""
+    """`date_add` and `date_sub`, which wrap around in Spark in every mode."""
     valid = _spread(both_valid(validity_of(dates), validity_of(days)), max(len(dates), len(days)))
     with np.errstate(all="ignore"):
         result = values_of(dates) + np.int32(sign) * values_of(days).astype(np.int32)
@@ -105,7 +105,7 @@ def days_between(end: pa.Array, start: pa.Array) -> pa.Array:
 
 
 def _check_lowest(array: pa.Array, mode: EvalMode) -> None:
-    """Raise under ANSI for the lowest integer, which has no negative. Spark has no try_negative, so no row is NULL."""
+    """Raise under ANSI for the lowest integer, whose negative does not exist. Spark has no try_negative."""
     if mode is EvalMode.LEGACY or not pa.types.is_integer(array.type):
         return
     values, valid = values_of(array), validity_of(array)
@@ -142,8 +142,8 @@ def _overflow(op: ArithOp, left: Numbers, right: Numbers, result: Numbers) -> Bo
     elif op is ArithOp.SUB:
         lost = ((left ^ right) & (left ^ result)) < 0
     else:
-        # The product of the doubles is within 2^-51 of the exact one; only near the limits is it worth multiplying
-        # Python's integers.
+        # The product of the doubles is within 2^-51 of the exact one; only near the limits Python's integers are
+        # multiplied.
         estimate = np.abs(left.astype(np.float64) * right.astype(np.float64))
         lost = np.broadcast_to(estimate > 2.0**62, result.shape).copy()
         near = np.flatnonzero(lost)
@@ -182,7 +182,7 @@ def _division(
 
 
 def _truncated_quotient(left: Numbers, right: Numbers) -> Numbers:
-    """Java's `/`: towards zero. The lowest number divided by -1 is itself, also in Java."""
+    """Java's `/`: towards zero. The lowest number divided by -1 is itself, as in Java."""
     floor = left // right
     quotient: Numbers = floor + ((floor < 0) & (floor * right != left))
     return quotient

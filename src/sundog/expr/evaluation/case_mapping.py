@@ -1,10 +1,10 @@
-"""upper() and lower() as Spark does them: ICU's full case mapping, by the Unicode of the ICU that a Spark brings.
+"""upper() and lower() like Spark's: ICU's full case mapping, by the Unicode version of the ICU in each Spark.
 
-Spark 4.2 and newer bring ICU 78, which follows Unicode 17; 4.0 and 4.1 bring ICU 76 and 77, which follow Unicode 16.
-Python's str.upper and str.lower are full mappings too ('ß' becomes 'SS', a final 'Σ' becomes 'ς') and agree with ICU on
-every character that Unicode 13, the version of Python 3.10, knew; a test compares all of them with Spark. What came
-later is in the tables here, so that the result does not depend on the Python it runs on: pairs of letters, and
-characters that have become cased or case-ignorable, which decide whether a sigma beside them is final.
+Spark 4.2 and newer include ICU 78, which follows Unicode 17; 4.0 and 4.1 include ICU 76 and 77, which follow Unicode
+16. Python's str.upper and str.lower are full mappings too ('ß' becomes 'SS', a final 'Σ' becomes 'ς'). They agree with
+ICU on every character of Unicode 13, the version of Python 3.10; a test compares all of them with Spark. Later
+characters are in the tables here, so that the result does not depend on the Python version. The tables have pairs of
+letters, and characters that have become cased or case-ignorable: these decide whether an adjacent sigma is final.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ _CASED_LETTER, _IGNORABLE_MARK, _NEITHER = ord("a"), ord("."), ord("1")
 
 @dataclass(frozen=True)
 class _Edition:
-    """What one Unicode says about characters that some Python does not know.
+    """The facts of one Unicode version about characters that some Python versions do not know.
 
-    `stand_in` has characters whose properties every Python knows, for finding out about the sigmas between them.
+    `stand_in` has characters whose properties every Python knows, to decide about the sigmas between them.
     """
 
     to_upper: dict[int, int]
@@ -160,5 +160,5 @@ def lower(text: str, unicode: int = NEWEST_UNICODE) -> str:
 
 
 def recent_characters() -> list[str]:
-    """The characters that some Python, or the ICU of some Spark, does not know."""
+    """The characters that some Python version, or the ICU of some Spark, does not know."""
     return [chr(code) for code in _EDITIONS[NEWEST_UNICODE].stand_in]

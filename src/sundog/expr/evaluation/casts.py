@@ -1,11 +1,11 @@
 """The casts that are exactly Spark's, and no others.
 
-`EXACT_CASTS` below is the whole list: the front end declines every cast that is not in it. Left out on purpose are
-those whose result depends on how a JVM prints or parses floating-point numbers (double to string, string to double),
-which changed between Java releases. Doubles to decimals of up to 14 digits do not: see `floats.rounded_units`.
+`EXACT_CASTS` below is the whole list: the front end declines all other casts. Left out on purpose are those whose
+result depends on how a JVM prints or parses floating-point numbers (double to string, string to double), which changed
+between Java releases. Doubles to decimals of up to 14 digits do not depend on it: see `floats.rounded_units`.
 
-What a value outside of the target does is the mode's business: ANSI raises, TRY gives NULL, LEGACY does what Java's
-conversion does (integers wrap around, floats saturate) or gives NULL for decimals and strings.
+The mode decides about values outside of the target type: ANSI raises, TRY gives NULL, LEGACY converts like Java
+(integers wrap around, floats saturate) or gives NULL for decimals and strings.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MAX_DIGITS_OF_DOUBLES = 14
 
 
 def cast(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """Cast as Spark does, by the function in `EXACT_CASTS`. Raises InternalError for a pair of types without one."""
+    """Cast like Spark, by the function in `EXACT_CASTS`. Raises InternalError for a pair of types without one."""
     if array.type == dtype:
         return array
     pair = type_kind(array.type), type_kind(dtype)
@@ -72,7 +72,7 @@ def cast(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None)
 def _checked(
     array: pa.Array, result: Numbers, lost: Bools, dtype: pa.DataType, mode: EvalMode, valid: Bools | None
 ) -> pa.Array:
-    """`result`, where the rows in `lost` did not fit the type: Spark's error for the first of them, or NULL."""
+    """`result`; for the rows in `lost`, which did not fit the type, Spark's error for the first of them, or NULL."""
     if valid is not None:
         lost = lost & valid
     if not bool(lost.any()):
@@ -86,7 +86,7 @@ def _checked(
 def _instants(
     seconds: npt.NDArray[np.int64], micros: Any, valid: Bools | None, dtype: pa.DataType, mode: EvalMode
 ) -> pa.Array:
-    """Timestamps; one that 64 bits cannot hold raises in every mode but TRY."""
+    """Timestamps; one that exceeds 64 bits raises in every mode but TRY."""
     outside = outside_range(seconds, valid)
     if bool(outside.any()):
         if mode is not EvalMode.TRY:
@@ -148,7 +148,7 @@ def _to_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone 
 
 
 def _float_to_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """HALF_UP on the digits that Java prints. NaN and infinities are NULL, also under ANSI."""
+    """HALF_UP on the digits that Java prints. NaN and infinities become NULL, also under ANSI."""
     values, valid = values_of(array).astype(np.float64), validity_of(array)
     units, decided = rounded_units(values, dtype.scale)
     limit = 10**dtype.precision
@@ -196,7 +196,7 @@ def _ntz_to_timestamp(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone:
 
 
 def _timestamp_to_integer(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """Seconds, rounded down; Spark gives NULL in LEGACY mode where they do not fit."""
+    """Seconds, rounded down; in LEGACY mode Spark gives NULL if they do not fit."""
     seconds, _ = split(values_of(array))
     valid = validity_of(array)
     result = seconds.astype(numpy_type(dtype))
@@ -208,7 +208,7 @@ def _timestamp_to_integer(array: pa.Array, dtype: pa.DataType, mode: EvalMode, z
 
 
 def _integer_to_timestamp(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """Seconds; they saturate at the ends of 64 bits, as TimeUnit.SECONDS.toMicros does."""
+    """Seconds; they saturate at the limits of 64 bits, like TimeUnit.SECONDS.toMicros."""
     seconds = values_of(array).astype(np.int64)
     limit = (2**63 - 1) // SECOND
     micros = np.clip(seconds, -limit, limit) * SECOND
@@ -217,7 +217,7 @@ def _integer_to_timestamp(array: pa.Array, dtype: pa.DataType, mode: EvalMode, z
 
 
 def _reinterpret(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """Strings and binaries are the same bytes to Spark, valid UTF-8 or not."""
+    """Strings and binaries, which for Spark are the same bytes, valid UTF-8 or not."""
     return array.view(dtype)
 
 
@@ -226,8 +226,8 @@ def _plain_to_string(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: 
 
 
 def _decimal_to_string(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone: Zone | None) -> pa.Array:
-    """Plain digits under ANSI and in try_cast; else as BigDecimal.toString, whose rule for exponents is also
-    Python's."""
+    """Plain digits under ANSI and in try_cast; else like BigDecimal.toString, which writes exponents by the same rule
+    as Python."""
     numbers = Unscaled.of(array)
     plain = mode is not EvalMode.LEGACY
     decimals = (as_decimal(int(value), numbers.scale) for value in numbers.values)
@@ -312,7 +312,7 @@ def _string_to_boolean(array: pa.Array, dtype: pa.DataType, mode: EvalMode, zone
 def _parsed(
     array: pa.Array, dtype: pa.DataType, mode: EvalMode, kind: ErrorKind, parse: Callable[[str], Any]
 ) -> pa.Array:
-    """Each distinct string is parsed once; bytes that are not UTF-8 parse as nothing."""
+    """Parsed strings, each distinct one once; invalid UTF-8 is no valid text of any type."""
     encoded = array.dictionary_encode()
     texts = [raw.decode("utf-8", "replace") for raw in encoded.dictionary.view(pa.binary()).to_pylist()]
     values = [parse(text) for text in texts]

@@ -1,8 +1,8 @@
 """Comparison and IN in Spark's order: NaN equals NaN and is above everything, -0.0 equals 0.0.
 
-Arrow's comparisons follow IEEE, where every comparison with NaN is false. For columns without floats they are Spark's
-already. For floats each operator is rewritten so that it needs Arrow's comparison once: `a > b` is `not (a <= b)`
-unless b is NaN, and a constant that is not NaN, by far the most common case, needs nothing more.
+Arrow's comparisons follow IEEE, where every comparison with NaN is false. For columns without floats they equal
+Spark's. For floats each operator is rewritten to need Arrow's comparison once: `a > b` is `not (a <= b)` unless b is
+NaN; for a constant that is not NaN, by far the most common case, nothing more is needed.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def is_in(column: pa.Array, values: tuple[Any, ...]) -> pa.Array:
 def _float_is_in(column: pa.Array, known: list[float]) -> pa.Array:
     numbers = [value for value in known if not math.isnan(value)]
     if 0.0 in numbers:
-        numbers += [0.0, -0.0]  # one value to Spark, two to a hash table
+        numbers += [0.0, -0.0]  # one value in Spark, two in a hash table
     found = pc.is_in(column, value_set=pa.array(numbers, column.type))
     if any(math.isnan(value) for value in known):
         found = pc.or_(found, pc.fill_null(pc.is_nan(column), False))

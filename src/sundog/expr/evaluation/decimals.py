@@ -1,9 +1,9 @@
 """Decimal arithmetic and conversions, exact to the last digit.
 
-Spark computes with java.math.BigDecimal and rounds HALF_UP (away from zero) into the result type that Catalyst wrote on
-the expression; a result with too many digits is an error or NULL. Here one compiled loop goes over the 128-bit integers
-that Arrow holds (`kernels/decimals.py`), and the rows that it leaves undone are done by `unscaled.py`, which raises
-Spark's error or gives NULL: a million quotients of wide decimals take some 54 ms, with Python's integers 28 s.
+Spark computes with java.math.BigDecimal and rounds HALF_UP (away from zero) to the result type that Catalyst wrote on
+the expression; a result with too many digits is an error or NULL. Here one compiled loop processes the 128-bit integers
+of Arrow (`kernels/decimals.py`). Rows that it leaves undone are computed by `unscaled.py`, which raises Spark's error
+or gives NULL: a million quotients of wide decimals take some 54 ms, with Python's integers 28 s.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decimal_arithmetic(op: ArithOp, left: pa.Array, right: pa.Array, dtype: pa.D
 
 
 def to_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode) -> pa.Array:
-    """A decimal, integer or boolean column as decimals of the type; what does not fit is NULL, or Spark's error."""
+    """A decimal, integer or boolean column as decimals of the type; values that do not fit: NULL, or Spark's error."""
     scale = array.type.scale if pa.types.is_decimal(array.type) else 0
     if pa.types.is_decimal(array.type) and _holds(dtype, array.type):
         return pa.Array.from_buffers(dtype, len(array), array.buffers(), array.null_count, array.offset)
@@ -77,16 +77,17 @@ def decimal_absolute(array: pa.Array) -> pa.Array:
 
 
 def decimal_round(array: pa.Array, places: int, dtype: pa.DataType) -> pa.Array:
-    """HALF_UP into the type, which has as many places, or none if they are negative; NULL where it does not fit."""
+    """HALF_UP to the type, which has the same number of places, or none if that is negative; NULL if it does not
+    fit."""
     if places < 0:
-        if array.type.scale - places > _MAX_DIGITS:  # less than half of the unit, whatever the value
+        if array.type.scale - places > _MAX_DIGITS:  # less than half a unit, whatever the value
             return _array(np.zeros((len(array), 2), np.int64), validity_of(array), dtype)
         array = to_decimal(array, pa.decimal128(dtype.precision, places), EvalMode.TRY)
     return to_decimal(array, dtype, EvalMode.TRY)
 
 
 def unscaled_value(array: pa.Array) -> pa.Array:
-    """Catalyst's UnscaledValue: the digits of a short decimal as bigint."""
+    """Catalyst's UnscaledValue: a short decimal's digits as bigint."""
     low, _ = decimal_words(array)
     return array_from(low.view(np.int64), validity_of(array), pa.int64())
 
@@ -97,7 +98,7 @@ def make_decimal(array: pa.Array, dtype: pa.DataType, mode: EvalMode) -> pa.Arra
 
 
 def to_double(array: pa.Array) -> tuple[npt.NDArray[np.float64], Bools | None]:
-    """Correctly rounded, as java.math.BigDecimal.doubleValue is."""
+    """Correctly rounded doubles, like java.math.BigDecimal.doubleValue."""
     valid = validity_of(array)
     doubles = np.zeros(len(array), np.float64)
     scale = array.type.scale
@@ -111,7 +112,7 @@ Loop = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.uint64], Pairs, npt.NDArr
 
 
 def _loop(op: ArithOp, left: pa.Array, right: pa.Array, dtype: pa.DataType) -> Loop | None:
-    """The kernel with its operands; None where a power of ten that it needs has more than 38 digits."""
+    """The kernel with its operands; None if it would need a power of ten of more than 38 digits."""
     if op is ArithOp.INT_DIV:
         return None
     one, other = _pairs(left), _pairs(right)
@@ -144,7 +145,7 @@ def _loop(op: ArithOp, left: pa.Array, right: pa.Array, dtype: pa.DataType) -> L
 
 
 def _fitted(array: pa.Array, scale: int, dtype: pa.DataType, mode: EvalMode) -> pa.Array:
-    """Integers that stand for `value * 10^-scale`, rounded into the type."""
+    """Integers that stand for `value * 10^-scale`, rounded to the type."""
     pairs = _pairs(array)
     cut = scale - dtype.scale
     if cut == 0 and pa.types.is_integer(array.type) and 2 ** (array.type.bit_width - 1) < 10**dtype.precision:
@@ -166,7 +167,7 @@ def _fitted(array: pa.Array, scale: int, dtype: pa.DataType, mode: EvalMode) -> 
 def _looped(
     loop: Loop, length: int, valid: Bools | None, dtype: pa.DataType, exactly: Callable[[pa.Array], pa.Array]
 ) -> pa.Array:
-    """The loop's results, those of the rows that it leaves undone taken from `exactly`."""
+    """The loop's results; rows that it leaves undone are computed by `exactly`."""
     out, undone = np.zeros((length, 2), np.int64), np.zeros(length, np.uint8)
     loop(_flags(valid), _power(dtype.precision), out, undone)
     if bool(undone.any()):
@@ -184,7 +185,7 @@ def _array(pairs: Pairs, valid: Bools | None, dtype: pa.DataType) -> pa.Array:
 
 
 def _without_zeros(op: ArithOp, divisor: pa.Array, valid: Bools | None, length: int, mode: EvalMode) -> Bools | None:
-    """Validity without the rows that divide by zero; raises for them under ANSI."""
+    """Validity without the rows that divide by zero; raises for these under ANSI."""
     low, high = decimal_words(divisor)
     zero = np.broadcast_to((low == 0) & (high == 0), length)
     if valid is not None:
@@ -216,7 +217,7 @@ def _pairs(array: pa.Array) -> Pairs:
         pairs = np.empty((len(array), 2), np.int64)
         pairs[:, 0] = values_of(array)
         np.right_shift(pairs[:, 0], 63, out=pairs[:, 1])
-    pairs.flags.writeable = False  # or the kernel is compiled twice: for arrays that are read-only, and for others
+    pairs.flags.writeable = False  # else the kernel is compiled twice, for read-only and for other arrays
     return pairs
 
 

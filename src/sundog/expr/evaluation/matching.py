@@ -1,4 +1,4 @@
-"""starts_with, ends_with and contains (also what Spark makes of `LIKE` with a `%` at one end or both): all by bytes."""
+"""starts_with, ends_with and contains (also Spark's `LIKE` with a `%` at one end or both), compared by bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sundog.expr.buffers import array_from, string_parts, validity_of
 from sundog.expr.nodes import StringTest
 from sundog.kernels.substring import mark_substring
 
-_SAMPLE_BYTES = 4096  # of the column, by which the rarest bytes of a needle are chosen
+_SAMPLE_BYTES = 4096  # bytes of the column from which the rarest bytes of a needle are estimated
 
 
 def matches(test: StringTest, array: pa.Array, needle: str | bytes) -> pa.Array:
@@ -30,7 +30,7 @@ def _contains(array: pa.Array, needle: str | bytes) -> pa.Array:
     if len(wanted) == 0:
         return pc.match_substring(array, needle)
     bounds, data = string_parts(array)
-    for part in (bounds, data):  # or the kernel is compiled twice: for arrays that are read-only, and for others
+    for part in (bounds, data):  # else the kernel is compiled twice, for read-only and for other arrays
         part.flags.writeable = False
     seen = np.bincount(data[bounds[0] : bounds[-1]][:_SAMPLE_BYTES], minlength=256)
     rarest = np.argsort(seen[wanted], kind="stable")

@@ -21,8 +21,8 @@ Places = dict[int, list[bool]]  # number of an expression -> for each of its pla
 
 
 def evaluated_early(roots: Iterable[Root]) -> bool:
-    """Whether a shared subexpression that can raise is evaluated for rows that none of its places asks for."""
-    numbered, places = _Numbered(), Places()
+    """Whether a shared subexpression that can raise is evaluated for rows for which none of its places needs it."""
+    numbered, places = _ExprNumbers(), Places()
     for expr, guarded in roots:
         _count(expr, guarded, numbered, places)
     return any(len(guards) > 1 and all(guards) for guards in places.values())
@@ -30,7 +30,7 @@ def evaluated_early(roots: Iterable[Root]) -> bool:
 
 def shared_in_tests(conjuncts: Sequence[Expr]) -> bool:
     """The same for a WHERE, which computes a shared subexpression just before the first conjunct that has it."""
-    numbered, everywhere = _Numbered(), Places()
+    numbered, everywhere = _ExprNumbers(), Places()
     first: dict[int, bool] = {}
     for conjunct in conjuncts:
         places = Places()
@@ -41,14 +41,14 @@ def shared_in_tests(conjuncts: Sequence[Expr]) -> bool:
     return any(len(guards) > 1 and first[number] for number, guards in everywhere.items())
 
 
-class _Numbered:
+class _ExprNumbers:
     """Numbers of expressions, equal for equal ones, and which can raise. Without recursion: sums may be deep."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._by_identity: dict[int, int] = {}
         self._raising: dict[int, bool] = {}
-        self._kept: list[Expr] = []  # an identity is one only while its expression lives
+        self._kept: list[Expr] = []  # keeps expressions alive, so that no `id` is used again
 
     def number(self, expr: Expr) -> int:
         stack = [expr]
@@ -79,7 +79,7 @@ def _holds_nodes(value: Any) -> bool:
     return isinstance(value, Expr) or (isinstance(value, tuple) and any(map(_holds_nodes, value)))
 
 
-def _count(root: Expr, guarded: bool, numbered: _Numbered, places: Places) -> None:
+def _count(root: Expr, guarded: bool, numbered: _ExprNumbers, places: Places) -> None:
     stack = [(root, guarded)]
     while stack:
         expr, guarded = stack.pop()
@@ -88,16 +88,16 @@ def _count(root: Expr, guarded: bool, numbered: _Numbered, places: Places) -> No
         number = numbered.number(expr)
         known = number in places
         places.setdefault(number, []).append(guarded)
-        if not known:  # else it is shared as a whole, and its parts occur once
+        if not known:  # a known expression is shared as a whole, and its parts occur once
             stack += ((part, guarded or lazy) for part, lazy in _operands(expr, numbered))
 
 
-def _operands(expr: Expr, numbered: _Numbered) -> Iterator[Root]:
-    """The parts that count, and whether each is evaluated for some rows only."""
+def _operands(expr: Expr, numbered: _ExprNumbers) -> Iterator[Root]:
+    """The operands that count, and whether each is evaluated for some rows only."""
     match expr:
         case Arith(
             op=ArithOp.DIV | ArithOp.INT_DIV | ArithOp.MOD, left=left, right=right
-        ):  # the divisor is looked at first
+        ):  # the divisor is evaluated first
             yield right, False
             yield left, not isinstance(right, Literal)
         case And(left=left, right=right) | Or(left=left, right=right):
@@ -119,8 +119,8 @@ def _operands(expr: Expr, numbered: _Numbered) -> Iterator[Root]:
             yield from ((part, False) for part in expr.children)
 
 
-def _in_all(exprs: Sequence[Expr], numbered: _Numbered) -> list[Expr]:
-    """The largest expressions that can raise and that each of several holds."""
+def _in_all(exprs: Sequence[Expr], numbered: _ExprNumbers) -> list[Expr]:
+    """The largest expressions that can raise and are contained in all of `exprs`."""
     if len(exprs) < 2:
         return []
     others = [{numbered.number(part) for part in _parts(expr)} for expr in exprs[1:]]

@@ -1,8 +1,8 @@
-"""String functions as in Spark: on UTF-8 bytes, counting code points, full case mapping, LIKE across line breaks.
+"""String functions like Spark's: on UTF-8 bytes, counting code points, full case mapping, LIKE across line breaks.
 
-Arrow's kernels do the work wherever they agree with Spark, which for valid UTF-8 is nearly everywhere. Spark also
-accepts strings that are not valid UTF-8 (it never checks what a file holds) and reads them in its own way: a byte
-that cannot start a character counts as one. Columns with such bytes, and case mapping beyond ASCII, go value by value,
+Arrow's kernels are used wherever they agree with Spark, which for valid UTF-8 is nearly everywhere. Spark also accepts
+strings that are not valid UTF-8 (it never checks a file's strings) and reads them in its own way: a byte that cannot
+start a character counts as one. Columns with such bytes, and case mapping beyond ASCII, are processed value by value,
 each distinct value once.
 """
 
@@ -28,7 +28,7 @@ def is_ascii(array: pa.Array) -> bool:
 
 
 def is_utf8(array: pa.Array) -> bool:
-    """Whether Arrow's kernels may be trusted with the column: they assume valid UTF-8."""
+    """Whether the column is valid UTF-8, as Arrow's kernels assume."""
     if is_ascii(array):
         return True
     try:
@@ -66,7 +66,7 @@ def concat(parts: list[pa.Array | pa.Scalar]) -> pa.Array:
 
 
 def substring(array: pa.Array, position: int, count: int) -> pa.Array:
-    """1-based; 0 means 1; a negative position counts from the end, and may lie before the start."""
+    """1-based; 0 means 1; a negative position counts from the end, and may be before the start."""
     if position > 0:
         start, stop = position - 1, position - 1 + count
     elif position < 0:
@@ -92,7 +92,7 @@ def like(array: pa.Array, pattern: str, escape: str) -> pa.Array:
 
 
 def valid_like_pattern(pattern: str, escape: str) -> bool:
-    """Spark refuses an escape character at the end, or before anything but `%`, `_` and itself."""
+    """Whether Spark accepts it: no escape character at the end, or before anything but `%`, `_` and itself."""
     places = iter(range(len(pattern)))
     for place in places:
         if pattern[place] == escape:
@@ -130,7 +130,7 @@ _WIDTH = _LEADING.tolist()
 
 
 def _characters(raw: bytes) -> list[bytes]:
-    """Spark's characters: as long as the first byte says, one byte where it says nothing."""
+    """Spark's characters: of the length that the first byte gives, one byte if it gives none."""
     result = []
     place = 0
     while place < len(raw):

@@ -1,7 +1,7 @@
 """Parts, truncation and shifts of dates and times, by the proleptic Gregorian calendar that Spark uses.
 
-All of it is integer arithmetic over days and microseconds, so every year that Spark can hold is handled, and zones come
-in as tables of offsets (`zones.py`). Weeks are ISO weeks: they start on Monday, and week 1 holds the first Thursday.
+All of it is integer arithmetic over days and microseconds, so it works for every year that Spark can hold. Zones are
+tables of offsets (`zones.py`). Weeks are ISO weeks: they start on Monday, and week 1 has the first Thursday.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def truncate(unit: str, array: pa.Array, zone: Zone | None) -> pa.Array:
 
 
 def _near_the_ends(values: npt.NDArray[Any], valid: Bools | None, dtype: pa.DataType) -> bool:
-    """Whether the start of a unit may lie outside of the type. Spark then raises or wraps around, which is not
-    modelled: the caller raises, and the query is left to Spark."""
+    """Whether the start of a unit may be outside of the type. Spark then raises or wraps around, which is not modelled:
+    the caller raises, and Spark runs the query."""
     limits = np.iinfo(values.dtype)
     margin = _LONGEST_UNIT_DAYS * (1 if pa.types.is_date32(dtype) else DAY)
     near = (values < limits.min + margin) | (values > limits.max - margin)
@@ -93,14 +93,14 @@ def split(micros: npt.NDArray[np.int64]) -> tuple[Ints, Ints]:
 
 
 def join(seconds: Ints, micros: Ints, valid: Bools | None) -> Ints:
-    """The inverse of `split`; Spark fails for instants that 64 bits of microseconds cannot hold."""
+    """The inverse of `split`. Raises like Spark for instants that exceed 64 bits of microseconds."""
     if bool(outside_range(seconds, valid).any()):
         raise SparkQueryError.java_overflow()
     return seconds * SECOND + micros
 
 
 def outside_range(seconds: Ints, valid: Bools | None) -> Bools:
-    """The values that 64 bits of microseconds cannot hold."""
+    """The values that exceed 64 bits of microseconds."""
     outside = (seconds > _MAX_SECONDS) | (seconds < -_MAX_SECONDS)
     return outside if valid is None else outside & valid
 

@@ -1,8 +1,8 @@
-"""Decimals as integers of any size: exact to the last digit, and slow where 64 bits do not hold them.
+"""Decimals as integers of any size: exact to the last digit, but slow beyond 64 bits.
 
-`decimals.py` computes with 128 bits. It leaves to this module the rows whose result does not fit its type or whose
-intermediate results are longer than 256 bits, and the few operations that have no kernel. A column is held as unscaled
-integers: int64 if the next step cannot overflow it, by the largest value at hand, else Python's integers.
+`decimals.py` computes with 128 bits. This module computes the rows whose result does not fit its type or whose
+intermediate results exceed 256 bits, and the few operations without a kernel. A column is held as unscaled integers:
+int64 if the next step cannot overflow it, by the largest value present, else Python's integers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sundog.expr.buffers import (
 from sundog.expr.errors import SparkQueryError
 from sundog.expr.nodes import ArithOp, EvalMode
 
-_LIMIT = 2**62  # magnitudes below it are computed in int64: the sum of two of them still fits
+_LIMIT = 2**62  # smaller magnitudes are computed in int64: the sum of two still fits
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class Unscaled:
         return scaled
 
     def rounded(self, scale: int) -> Unscaled:
-        """HALF_UP to fewer places, or exact to more."""
+        """HALF_UP to fewer places; exact to more."""
         if scale >= self.scale:
             return Unscaled(self.at_scale(scale), scale, self.valid)
         divisor = 10 ** (self.scale - scale)
         return Unscaled(_half_up(self.wide_enough_for(max(divisor, self.largest)), divisor), scale, self.valid)
 
     def to_arrow(self, dtype: pa.DataType, mode: EvalMode) -> pa.Array:
-        """Rounded into the type; what does not fit is NULL, or Spark's error."""
+        """Rounded to the type; values that do not fit: NULL, or Spark's error."""
         fitting = self.rounded(dtype.scale)
         valid = fitting.valid
         limit = 10**dtype.precision
@@ -152,7 +152,7 @@ def _decimal_division(
 
 
 def _quotient(one: Unscaled, other: Unscaled, scale: int) -> npt.NDArray[Any]:
-    """HALF_UP at the result's scale. Spark truncates at 39 places first, which changes no digit of that."""
+    """HALF_UP at the result's scale. Spark truncates at 39 places first, which changes none of these digits."""
     shift = scale + other.scale - one.scale
     if shift >= 0:
         numerator, denominator = one.at_scale(one.scale + shift), other.values

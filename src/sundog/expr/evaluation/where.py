@@ -1,10 +1,10 @@
-"""The rows that a WHERE keeps, tested in the order in which Spark's generated code tests them.
+"""A WHERE tested in the order of Spark's generated code.
 
-`WHERE 1 / x > 0 AND n > 10` is `isnotnull(n) AND (1 / x) > 0 AND n > 10` to Catalyst. FilterExec does not go through
-that from left to right. It takes the conjuncts other than IS NOT NULL one after the other, makes the checks for NULL of
-the columns that a conjunct reads just before it, and the checks that are left over last. A row that fails one is out; a
-conjunct that is NULL fails. So 1 / x is divided also where n is NULL. What cannot raise may be tested in any order, and
-is, all at once.
+`WHERE 1 / x > 0 AND n > 10` is `isnotnull(n) AND (1 / x) > 0 AND n > 10` in Catalyst. FilterExec does not test that
+from left to right. It tests the conjuncts other than IS NOT NULL one after the other, each preceded by the NULL checks
+of the columns that it reads, and the remaining NULL checks last. A row that fails one is dropped; a conjunct that is
+NULL fails. So 1 / x is also evaluated where n is NULL. Conjuncts that cannot raise may be tested in any order, and are
+tested all at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def where_mask(predicate: Expr, batch: pa.RecordBatch) -> Bools:
 
 
 def in_spark_order(predicate: Expr) -> list[Expr]:
-    """The conjuncts as FilterExec tests them."""
+    """The conjuncts in the order in which FilterExec tests them."""
     checks: list[Expr] = []
     others: list[Expr] = []
     for part in conjuncts(predicate):
@@ -53,7 +53,7 @@ def in_spark_order(predicate: Expr) -> list[Expr]:
 
 
 def _checked(part: Expr) -> Expr | None:
-    """What `part` checks for NULL, if that is all it does."""
+    """The expression that `part` checks for NULL, if it does nothing else."""
     return part.child.child if isinstance(part, Not) and isinstance(part.child, IsNull) else None
 
 

@@ -1,13 +1,13 @@
 """Time zones as tables of offsets, with exactly the rules that the JVM uses.
 
-`year(ts)` in Europe/Berlin depends on when Berlin changed its clocks, and the JVM carries its own copy of that history:
+`year(ts)` in Europe/Berlin depends on when Berlin changed its clocks, and the JVM has its own copy of that history:
 Python's zoneinfo, pyarrow's and the operating system's differ from it before 1970 and after each new law. So the front
-end asks the JVM for the rules (`front/expressions/time_zones.py`), the table travels inside the expression to wherever
-it is evaluated, and nothing here knows a zone by name.
+end asks the JVM for the rules (`front/expressions/time_zones.py`), the table travels inside the expression, and nothing
+here knows a zone by name.
 
 Times are whole seconds in int64, so that no shift can overflow: of an *instant*, since the epoch in UTC, or *local*,
-the same count on a wall clock. Rules without end repeat every 400 years, after which weekdays and leap years are the
-same again; so the table holds one such cycle and later times are mapped into it.
+the same count on a wall clock. Rules without end repeat every 400 years, when weekdays and leap years are the same
+again; so the table has one such cycle and later times are mapped into it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy.typing as npt
 Seconds = npt.NDArray[np.int64]
 DAY_SECONDS = 86_400
 _CYCLE_SECONDS = 146_097 * DAY_SECONDS  # 400 years
-_TABLE_YEARS = 403  # of yearly rules: a cycle and some years more
-_END_MARGIN_SECONDS = 370 * DAY_SECONDS  # from the end of the cycle to the last change, so that changes lie behind it
+_TABLE_YEARS = 403  # years of yearly rules: a cycle and some years more
+_END_MARGIN_SECONDS = 370 * DAY_SECONDS  # from the end of the cycle to the last change, so that changes follow it
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class YearlyRule:
 
 @dataclass(frozen=True)
 class Zone:
-    """A zone: changes of offset as (second of the epoch, offset before, offset after), then yearly rules for ever."""
+    """A zone: changes of offset as (second of the epoch, offset before, offset after), then yearly rules without
+    end."""
 
     name: str
     initial: int = 0
@@ -69,8 +70,8 @@ class Zone:
         return table.offsets[np.searchsorted(table.instants, table.into_cycle(instants), side="right")]
 
     def to_instant(self, local: Seconds, preferred: Seconds | None = None) -> Seconds:
-        """As java.time resolves a local time: a time that a clock skips moves on by the gap; of a time shown twice it
-        is the first, unless `preferred` (the offsets the times came from) names the second."""
+        """The instant of a local time, like java.time: a time that a clock skips is moved by the gap; of a time that
+        occurs twice it is the first, unless `preferred` (the offsets that the times came from) names the second."""
         if self.is_fixed:
             return local - self.initial
         table = _table(self)
@@ -108,9 +109,9 @@ UTC = Zone("UTC")
 
 
 @dataclass(frozen=True)
-class _Table:
+class _ZoneChanges:
     """Change i is at `instants[i]`, from `offsets[i]` to `offsets[i + 1]`; it concerns the local times between
-    `local_starts[i]` and `local_ends[i]`, which are skipped or shown twice."""
+    `local_starts[i]` and `local_ends[i]`, which are skipped or occur twice."""
 
     instants: Seconds
     offsets: Seconds
@@ -127,7 +128,7 @@ class _Table:
 
 
 @lru_cache(maxsize=64)
-def _table(zone: Zone) -> _Table:
+def _table(zone: Zone) -> _ZoneChanges:
     changes = list(zone.changes)
     cycle_end = None
     if zone.rules:
@@ -139,7 +140,7 @@ def _table(zone: Zone) -> _Table:
     instants = np.array([change[0] for change in changes], np.int64)
     before = np.array([change[1] for change in changes], np.int64)
     after = np.array([change[2] for change in changes], np.int64)
-    return _Table(
+    return _ZoneChanges(
         instants=instants,
         offsets=np.append(np.int64(zone.initial), after),
         local_starts=instants + np.minimum(before, after),

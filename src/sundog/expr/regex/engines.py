@@ -1,7 +1,8 @@
-"""A parsed pattern over columns: RE2 in Arrow, which releases the GIL, on each distinct value; Python's `re` for some.
+"""A parsed pattern over columns: by RE2 in Arrow, which releases the GIL, or by Python's `re`, on distinct values.
 
-Python is for what RE2 cannot say: Java's `$` before a last line break (RE2 has no lookahead), for values with a
-line break at all; and columns that are not valid UTF-8, of which Java reads each bad byte as U+FFFD.
+Python's `re` is used for patterns that RE2 cannot express (Java's `$` before a last line break, as RE2 has no
+lookahead), on values with a line break. It is also used for columns of invalid UTF-8, whose invalid bytes Java reads as
+U+FFFD.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.expr.evaluation.strings import is_utf8
-from sundog.expr.regex.pattern import LINE_BREAKS, Chars, Choice, End, Group, Part, Pattern, Repeat, Sequence, Start
+from sundog.expr.regex.pattern import (
+    LINE_BREAKS,
+    Alternatives,
+    Chars,
+    End,
+    Group,
+    Part,
+    Pattern,
+    Repeat,
+    Sequence,
+    Start,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ def python_pattern(pattern: Pattern) -> re.Pattern[str]:
 
 
 def compiles(pattern: Pattern) -> bool:
-    """Whether RE2 takes it: what is repeated many times may be too large."""
+    """Whether RE2 accepts it: with many repetitions it may be too large."""
     try:
         pc.match_substring_regex(pa.array([""]), re2_text(pattern))
     except pa.ArrowInvalid:
@@ -88,7 +100,7 @@ def _write(part: Part, words: _Words, named: int | None) -> str:
             return words.end
         case Sequence(parts):
             return "".join(_write(each, words, named) for each in parts)
-        case Choice(options):
+        case Alternatives(options):
             return "(?:" + "|".join(_write(each, words, named) for each in options) + ")"
         case Group(number, body):
             return f"({_group_sign(number, named)}{_write(body, words, named)})"

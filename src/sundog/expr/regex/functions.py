@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from sundog.expr.regex.engines import compiles, for_each_value, python_pattern, re2_text
 from sundog.expr.regex.pattern import Pattern, Unsupported, parse
 
-MAX_REFERENCE = 9  # RE2 has no name for later groups in a replacement
+MAX_REFERENCE = 9  # RE2 cannot name later groups in a replacement
 _DIGITS = tuple("0123456789")
 
 
 @lru_cache(maxsize=256)
 def checked_pattern(text: str) -> Pattern:
-    """The pattern; raises `Unsupported` for what is not known to mean the same as in Java."""
+    """The pattern; raises `Unsupported` unless it is known to mean the same as in Java."""
     pattern = parse(text)
     if not compiles(pattern):
         raise Unsupported("a pattern that is too large")
@@ -27,7 +27,7 @@ def checked_pattern(text: str) -> Pattern:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Text and numbers of groups, in their order."""
+    """Text and group numbers, in order."""
 
     parts: tuple[str | int, ...]
 
@@ -41,12 +41,12 @@ class Replacement:
 
 @lru_cache(maxsize=256)
 def checked_replacement(pattern_text: str, text: str) -> Replacement:
-    """The replacement by the rules of Java's `Matcher.appendReplacement`; raises `Unsupported`, of the pattern too.
+    """The replacement by the rules of Java's `Matcher.appendReplacement`; raises `Unsupported`, also for the pattern.
 
     `$12` is group 12 if there is one, else group 1 and a 2.
     """
     pattern = checked_pattern(pattern_text)
-    if pattern.may_be_empty_anywhere:  # Java would also replace the nothing inside a surrogate pair
+    if pattern.may_be_empty_anywhere:  # Java would also replace an empty match inside a surrogate pair
         raise Unsupported("a pattern that may match nothing")
     parts: list[str | int] = []
     at = 0
@@ -67,7 +67,7 @@ def checked_replacement(pattern_text: str, text: str) -> Replacement:
 
 
 def _reference(text: str, at: int, pattern: Pattern) -> tuple[int, int]:
-    """The number of a group behind a `$`, and the place behind it."""
+    """The number of the group after a `$`, and the position after it."""
     if text[at] not in _DIGITS:
         raise Unsupported(f"a replacement with ${text[at]}")
     number = int(text[at])
@@ -101,7 +101,7 @@ def replace_all(array: pa.Array, pattern_text: str, replacement_text: str) -> pa
 
 
 def extract(array: pa.Array, pattern_text: str, group: int) -> pa.Array:
-    """What a group holds in the first match; the empty string if there is none, or none of the group. NULL for
+    """The text of a group in the first match; the empty string if there is no match, or the group has none. NULL for
     NULL."""
     pattern = checked_pattern(pattern_text)
     compiled, text = python_pattern(pattern), re2_text(pattern, named=group)

@@ -1,8 +1,9 @@
-"""Regular expressions of Java whose meaning RE2 and Python's `re` share, as a tree; everything else is refused.
+"""Parser of Java's regular expressions, for the subset that RE2 and Python's `re` can also express.
 
-Spark hands patterns to java.util.regex. The engines agree on literals, classes, groups, alternation and greedy or lazy
-quantifiers, and differ on nearly everything else, also on what looks alike: `.`, `$`, `\\s` and `\\d` mean other
-characters in each. So a pattern is parsed here by Java's rules and written anew, each class with its own characters.
+Spark evaluates patterns with java.util.regex. The engines agree on literals, classes, groups, alternation and greedy or
+lazy quantifiers, and differ on nearly everything else. Even `.`, `$`, `\\s` and `\\d` stand for other characters in
+each. So `parse` reads a pattern by Java's rules into a tree, in which every class lists its characters; `engines.py`
+writes the tree in the syntax of RE2 or `re`. `parse` raises `Unsupported` for a pattern outside the subset.
 
     accepted    characters, `\\.` and other escaped signs, `\\t \\n \\r \\f`, `.`, `\\d \\w \\s` and their negations,
                 `[a-z_]`, `[^...]`, `(...)`, `(?:...)`, `|`, `^`, `$`, `? * + {n} {n,} {n,m}`, each also lazy
@@ -10,9 +11,9 @@ characters in each. So a pattern is parsed here by Java's rules and written anew
                 quantified groups that may be empty (engines end such loops in different ways) or repeat without
                 end (Java runs them by recursion and ends in a StackOverflowError on a long text)
 
-Java matches code points of UTF-16 and may begin a match inside a surrogate pair. Nobody sees that if every class holds
-all characters from U+D800 on or none of them, and a match is not empty: then whatever matches from the second half of
-a pair matches from the first half too, and the first is found first. Patterns of which that is not known are refused.
+Java matches code points of UTF-16 and may begin a match inside a surrogate pair. That makes no difference if every
+class contains all characters from U+D800 on or none of them, and no match is empty. Then any match from the second half
+of a pair is also a match from the first half, which is found first. All other patterns are refused.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_PATTERN = 1000  # characters
+MAX_GROUPS = 100  # each is some Python calls inside those of the group around it
 MAX_REPETITIONS = 100  # of {n,m}; RE2 copies what is repeated
 LAST = 0x10FFFF
 FIRST_SURROGATE = 0xD800
@@ -30,41 +32,44 @@ Range = tuple[int, int]
 
 
 class Unsupported(ValueError):
-    """The pattern has another meaning elsewhere, or none at all. The message names the construct."""
+    """A pattern that is not valid in Java, or may mean something else in RE2 or `re`. The message names the
+    construct."""
 
 
 @dataclass(frozen=True)
 class Chars:
-    """One character out of `ranges`, which are sorted and do not touch."""
+    """A character class: one character in `ranges`, which are sorted and neither overlap nor touch."""
 
     ranges: tuple[Range, ...]
 
 
 @dataclass(frozen=True)
 class Start:
-    """`^`: the start of the text."""
+    """`^`: matches at the start of the text."""
 
 
 @dataclass(frozen=True)
 class End:
-    """`$`: the end of the text, or before a line break that ends it."""
+    """`$`: matches at the end of the text, or before a line break at its end."""
 
 
 @dataclass(frozen=True)
 class Sequence:
+    """Parts that match one after the other."""
+
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The first alternative that leads to a match."""
+class Alternatives:
+    """`a|b`: alternatives, tried from left to right; the first that leads to a match counts."""
 
     options: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class Group:
-    """`number` 0: not captured."""
+    """A group in parentheses. Its `number` counts capturing groups from 1; 0 means not capturing."""
 
     number: int
     body: Part
@@ -72,7 +77,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Repeat:
-    """`most` None: without end. Lazy: as few as possible."""
+    """A quantifier: `body` from `least` to `most` times (None: no limit). `lazy` tries few repetitions first."""
 
     body: Part
     least: int
@@ -80,12 +85,13 @@ class Repeat:
     lazy: bool
 
 
-Part = Chars | Start | End | Sequence | Choice | Group | Repeat
+Part = Chars | Start | End | Sequence | Alternatives | Group | Repeat
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """`repeated`: numbers of groups inside of something that repeats, where engines keep different captures."""
+    """A parsed pattern: its tree, the number of capturing groups, and the numbers of those inside a repetition. Engines
+    keep different captures of a group in a repetition, so no function may refer to these groups."""
 
     body: Part
     groups: int
@@ -93,31 +99,32 @@ class Pattern:
 
     @property
     def may_be_empty_anywhere(self) -> bool:
-        """Whether it may match no character at a place other than the start of the text."""
+        """Whether the pattern may have an empty match after the start of the text."""
         body = self.body
         anchored = isinstance(body, Sequence) and bool(body.parts) and isinstance(body.parts[0], Start)
         return may_be_empty(body) and not anchored
 
     def parts(self) -> Iterator[Part]:
-        """Every part, at any depth."""
+        """All nodes of the tree, in no particular order."""
         waiting = [self.body]
         while waiting:
             part = waiting.pop()
             yield part
             match part:
-                case Sequence(parts) | Choice(parts):
+                case Sequence(parts) | Alternatives(parts):
                     waiting += parts
                 case Group(body=body) | Repeat(body=body):
                     waiting.append(body)
 
 
 def may_be_empty(part: Part) -> bool:
+    """Whether a part may match no character."""
     match part:
         case Chars():
             return False
         case Sequence(parts):
             return all(map(may_be_empty, parts))
-        case Choice(options):
+        case Alternatives(options):
             return any(map(may_be_empty, options))
         case Group(body=body):
             return may_be_empty(body)
@@ -129,9 +136,11 @@ def may_be_empty(part: Part) -> bool:
 
 @lru_cache(maxsize=256)
 def parse(text: str) -> Pattern:
-    """The pattern as Java reads it; raises `Unsupported`."""
+    """Parse a pattern by Java's rules. Raises `Unsupported` if it is invalid or outside the common subset."""
     if len(text) > MAX_PATTERN:
         raise Unsupported(f"a pattern of over {MAX_PATTERN} characters")
+    if text.count("(") > MAX_GROUPS:
+        raise Unsupported(f"over {MAX_GROUPS} groups")
     beyond = next((char for char in text if ord(char) >= FIRST_SURROGATE), None)
     if beyond is not None:
         raise Unsupported(f"the character U+{ord(beyond):04X}")
@@ -144,7 +153,7 @@ def parse(text: str) -> Pattern:
 
 def _repeated(part: Part, inside: bool) -> Iterable[int]:
     match part:
-        case Sequence(parts) | Choice(parts):
+        case Sequence(parts) | Alternatives(parts):
             for each in parts:
                 yield from _repeated(each, inside)
         case Repeat(body=body, most=most):
@@ -156,7 +165,7 @@ def _repeated(part: Part, inside: bool) -> Iterable[int]:
 
 
 def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same characters as sorted ranges that do not touch."""
+    """Normalize ranges: the same characters in sorted ranges that neither overlap nor touch."""
     found: list[Range] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:
@@ -167,6 +176,7 @@ def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def complement(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """All characters that are in none of the ranges."""
     found: list[Range] = []
     next_low = 0
     for low, high in merged(ranges):
@@ -195,7 +205,7 @@ QUANTIFIERS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 
 
 class _Parser:
-    """Recursive descent. Java allows groups some hundred deep, and so does Python: patterns are short."""
+    """Recursive descent parser. Its depth is that of nested groups, which Java limits too."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -217,7 +227,7 @@ class _Parser:
         while self.peek() == "|":
             self.take()
             options.append(self.sequence())
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternatives(tuple(options))
 
     def sequence(self) -> Part:
         parts: list[Part] = []
@@ -300,7 +310,7 @@ class _Parser:
         return int(digits)
 
     def escaped(self) -> tuple[Range, ...]:
-        """What stands behind a backslash."""
+        """The characters that an escape stands for. The backslash has been read."""
         char = self.take()
         if char in CLASSES:
             return CLASSES[char]
@@ -325,7 +335,7 @@ class _Parser:
         return found
 
     def class_item(self) -> tuple[Range, ...]:
-        """A character, a range of them, or a class by its escape."""
+        """An item of a class in brackets: a character, a range `a-z`, or an escaped class such as `\\d`."""
         first = self.class_char()
         if self.peek() != "-" or self.text[self.at + 1 : self.at + 2] in ("]", ""):
             return first

@@ -49,7 +49,7 @@ _ZONED = frozenset(
         ("timestamp_ntz", "timestamp"),
     }
 )
-# Casts that round the digits that Java prints.
+# Casts that round the digits printed by Java.
 _OF_PRINTED_DIGITS = frozenset({("float", "decimal"), ("double", "decimal")})
 
 
@@ -88,7 +88,7 @@ def _cast(node: Node, scope: Scope) -> Expr:
 
 
 def _depends_on_representation(child: Expr, dtype: pa.DataType, mode: EvalMode) -> bool:
-    """Whether the result depends on where a decimal of 16 to 18 digits comes from: Spark checks a computed one as a
+    """Whether the result depends on the origin of a decimal of 16 to 18 digits: Spark checks a computed one as a
     double, and one that was read from a file exactly."""
     source = child.dtype
     if not (pa.types.is_decimal(source) and pa.types.is_integer(dtype)) or isinstance(child, Column):

@@ -1,4 +1,4 @@
-"""Expressions that give one of their arguments."""
+"""Expressions whose result is one of their arguments."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def _scalar_subquery(node: Node, scope: Scope) -> Expr:
 
 
 def _struct_field(node: Node, scope: Scope) -> Expr:
-    """A field of a merged subquery: of several that read the same rows, Catalyst makes one that gives a struct."""
+    """A field of a merged subquery: Catalyst merges several subqueries over the same rows into one that gives a
+    struct."""
     require(
         node.child.name == "ScalarSubquery", Code.UNKNOWN_EXPRESSION, "a field of a struct that is no subquery", node
     )

@@ -1,9 +1,9 @@
 """Catalyst's internal values -> Python values that `pa.scalar(value, dtype)` takes.
 
-A constant is read from Catalyst's object, never from a printed text. `jvm/details.py` brings its internal value as JSON
-that says it exactly: dates as days, timestamps and day-time intervals as microseconds, year-month intervals as months,
-strings and binaries as bytes in base64, floats as their bits, decimals as digits with their scale. Temporal values stay
-integers here.
+A constant is read from Catalyst's object, never from a printed text. `jvm/expression_details.py` writes its internal
+value as exact JSON: dates as days, timestamps and day-time intervals as microseconds, year-month intervals as months.
+Strings and binaries are bytes in base64, floats their bits, decimals digits with a scale. Temporal values stay integers
+here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _of_kind(value: Any, kind: type) -> Any:
 
 
 def _text(content: bytes) -> str:
-    """Spark compares strings by their bytes, whatever they are. Arrow's strings are UTF-8."""
+    """A string. Spark compares strings by their bytes, valid UTF-8 or not; Arrow's strings must be UTF-8."""
     try:
         return content.decode()
     except UnicodeDecodeError as problem:
@@ -79,7 +79,7 @@ def _unreadable(value: Any, dtype: pa.DataType) -> Declined:
 
 
 def _decimal(text: str, dtype: pa.DataType) -> Decimal:
-    """With exactly the type's places, so that equal constants are equal values."""
+    """A decimal with exactly the type's places, so that equal constants are equal values."""
     sign, digits, exponent = Decimal(text).as_tuple()
     if not isinstance(exponent, int) or exponent < -dtype.scale:
         raise ValueError(text)

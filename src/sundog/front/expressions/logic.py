@@ -68,7 +68,7 @@ def _in_set(node: Node, scope: Scope) -> Expr:
 
 
 def _for_display(value: Any) -> Any:
-    """A set has no order; explain wants one. NULL and NaN come last."""
+    """The values in a stable order for explain, as a set has none. NULL and NaN come last."""
     unordered = value is None or value != value
     return unordered, "" if unordered else value
 

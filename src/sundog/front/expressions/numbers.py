@@ -57,13 +57,14 @@ def _arithmetic(op: ArithOp) -> Reader:
 
 
 def _check_decimal_quotient(op: ArithOp, left: pa.DataType, right: pa.DataType, node: Node) -> None:
-    """Decline integer quotients that may have more digits than Java's context: BigDecimal raises for those."""
+    """Decline integer quotients with possibly more digits than Java's context: BigDecimal raises for those."""
     if op in (ArithOp.INT_DIV, ArithOp.MOD) and left.precision - left.scale + right.scale > 38:
         raise refuse_type(node, left, right)
 
 
 def _can_negate(dtype: pa.DataType) -> bool:
-    """Spark negates decimals in a context of 34 digits: it rounds longer ones, or fails where that overflows."""
+    """Whether Spark negates exactly. Decimals are negated in a context of 34 digits, which rounds or overflows longer
+    ones."""
     return _is_number(dtype) and not (pa.types.is_decimal(dtype) and dtype.precision > 34)
 
 
@@ -94,7 +95,7 @@ def _round(node: Node, scope: Scope) -> Expr:
 
 
 def _rounded_decimal(node: Node, dtype: pa.DataType, places: int) -> pa.DataType:
-    """Spark's type: a digit more before the point. With negative places Spark raises where 38 digits are not enough."""
+    """Spark's type: one digit more before the point. With negative places, Spark raises if 38 digits are not enough."""
     whole = dtype.precision - dtype.scale + 1
     if places >= 0:
         scale = min(dtype.scale, places)
@@ -106,7 +107,7 @@ def _rounded_decimal(node: Node, dtype: pa.DataType, places: int) -> pa.DataType
 
 
 def _power(node: Node, scope: Scope) -> Expr:
-    """Squares, which Java multiplies out. Of other powers the last bit is the mathematical library's own."""
+    """Squares, which Java multiplies. The last bit of other powers depends on the mathematical library."""
     base, exponent = children_of(node, scope, 2)
     if not (pa.types.is_float64(base.dtype) and isinstance(exponent, Literal) and exponent.value == 2.0):
         raise Declined.because(Code.UNKNOWN_EXPRESSION, "powers other than squares depend on the library", node.name)

@@ -1,6 +1,6 @@
-"""What all readers of Catalyst's expressions share: scope, types, checks, and the entry in the table of expressions.
+"""Shared by all readers of Catalyst's expressions: scope, types, checks, and the entry in the table of expressions.
 
-A reader gets a node whose children have been read (`read_already`) and gives an expression, or raises `Declined`.
+A reader is given a node whose children have been read (`read_already`), and returns an expression or raises `Declined`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ R = TypeVar("R")
 class Subquery:
     """An uncorrelated scalar subquery: its number in the query, and the types of its columns.
 
-    `is_struct`: its value is a struct, of which these are the fields.
+    `is_struct`: its value is a struct with these fields.
     """
 
     number: int
@@ -39,18 +39,26 @@ def no_subqueries(node: Node) -> Subquery:
     raise Declined.because(Code.UNKNOWN_EXPRESSION, f"{node.name} is not computed by sundog", node.name)
 
 
+def struct_values(root: Node) -> list[Node] | None:
+    """The values that a subquery puts into one struct; None if it gives a plain value."""
+    trees: tuple[Node, ...] = root["projectList"] if root.name == "Project" else ()
+    if len(trees) != 1 or trees[0].name != "Alias" or trees[0].child.name != "CreateNamedStruct":
+        return None
+    return list(trees[0].child.children[1::2])
+
+
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may refer to: columns by internal name, and what the session decides.
+    """What an expression may refer to: columns by internal name, and the session's rules.
 
-    `zones` holds the JVM's rules of time zones by name (`time_zones.java_zone`); those of fixed offset need not be
-    there. `subquery` finds what a scalar subquery's node stands for.
+    `zones` holds the JVM's rules of time zones by name (`time_zones.java_zone`); zones of fixed offset may be missing.
+    `subquery` returns what the node of a scalar subquery stands for.
     """
 
     columns: Mapping[str, pa.DataType]
     zone: str = "UTC"
     zones: Mapping[str, Zone] = field(default_factory=dict)
-    case_mapping: int | None = 17  # the Unicode of ICU; None for Java's rules: spark.sql.icu.caseMappings.enabled
+    case_mapping: int | None = 17  # ICU's Unicode version; None for Java's rules: spark.sql.icu.caseMappings.enabled
     segment_trees: bool = False  # spark.sql.window.segmentTree.enabled
     whole_stage: bool = True  # spark.sql.codegen.wholeStage
     subquery: Callable[[Node], Subquery] = field(default=no_subqueries, compare=False, repr=False)
@@ -92,7 +100,7 @@ def type_of(spark_type: Any, what: str) -> pa.DataType:
 
 
 def all_or_reasons(read: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """What `read` makes of each value; raises `Declined` with the reasons of all that it declines, each once."""
+    """The results of `read` for all values; raises `Declined` with the reasons of all that it declines, each once."""
     done: list[R] = []
     reasons: list[Reason] = []
     for value in values:
@@ -142,7 +150,7 @@ def same_type(node: Node, exprs: Sequence[Expr]) -> pa.DataType:
 
 
 def mode_of(node: Node, key: str) -> EvalMode:
-    """The evaluation mode that `jvm.details.complete` has filled in."""
+    """The evaluation mode that `jvm.expression_details.complete` has filled in."""
     value = node.get(key)
     if value not in ("ANSI", "LEGACY", "TRY"):
         raise Declined.because(Code.PLAN_VERSION, f"{node.name} has the unknown evaluation mode {value!r}", node.name)
@@ -150,7 +158,7 @@ def mode_of(node: Node, key: str) -> EvalMode:
 
 
 def mode_by_flag(node: Node, key: str, error: bool) -> EvalMode:
-    """The mode of expressions that carry a flag instead: `error` is the flag's value that means ANSI."""
+    """The mode of expressions that have a flag instead: `error` is the flag's value for ANSI."""
     value = node[key]
     require(isinstance(value, bool), Code.PLAN_VERSION, f"{node.name}.{key} is {value!r}", node)
     return EvalMode.ANSI if value == error else EvalMode.LEGACY

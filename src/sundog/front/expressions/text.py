@@ -62,8 +62,8 @@ def _length(node: Node, scope: Scope) -> Expr:
 
 
 def _case_mapping(functions: Mapping[int | None, StringFunction]) -> Reader:
-    """`functions` by the Unicode of Spark's ICU. Java's rules, which are Spark 3.5's only ones, follow the Java and the
-    locale of each executor: what they make of a letter is not known here."""
+    """`functions` by ICU's Unicode version in Spark. Java's rules, the only ones of Spark 3.5, depend on the Java
+    version and the locale of each executor, so their results are not known here."""
 
     def read(node: Node, scope: Scope) -> Expr:
         (child,) = children_of(node, scope, 1)

@@ -1,7 +1,7 @@
 """The JVM's rules of a time zone, read once per zone and process.
 
-Three calls bring the whole history: java.time prints its transitions and its rules for the future as text, and that
-text is parsed here into a `Zone`, which computes without the JVM. See `sundog.expr.evaluation.zones` for why no other
+Three calls bring the whole history: java.time prints the zone's transitions and its rules for the future as text. The
+text is parsed here into a `Zone`, which computes without the JVM. `sundog.expr.evaluation.zones` says why no other
 source will do.
 """
 
@@ -48,7 +48,7 @@ _cache: dict[str, Zone | None] = {}
 
 @lru_cache(maxsize=64)
 def fixed_zone(name: str) -> Zone | None:
-    """UTC and its like, and offsets such as `+05:30`: known without the JVM."""
+    """UTC and its aliases, and offsets such as `+05:30`, which need no JVM."""
     if name in _ZERO:
         return Zone(name)
     if match := _FIXED.fullmatch(name):
@@ -58,7 +58,7 @@ def fixed_zone(name: str) -> Zone | None:
 
 
 def java_zone(jvm: Any, name: str) -> Zone | None:
-    """The zone as Spark's JVM knows it; None if its rules are printed in a form that is not understood."""
+    """The zone by the rules of Spark's JVM; None if they are printed in an unknown form."""
     if zone := fixed_zone(name):
         return zone
     if name not in _cache:
@@ -69,7 +69,7 @@ def java_zone(jvm: Any, name: str) -> Zone | None:
 
 
 def parse_zone(name: str, epoch_offset: str, transitions: str, rules: str) -> Zone | None:
-    """A zone from java.time's texts; None if not every character of them is accounted for."""
+    """A zone from java.time's texts; None unless every character of them is accounted for."""
     changes = tuple(_change(match) for match in _TRANSITION.finditer(transitions))
     yearly = [_yearly(match) for match in _RULE.finditer(rules)]
     if len(changes) != transitions.count("Transition[") or len(yearly) != rules.count("TransitionRule["):

@@ -1,8 +1,8 @@
 """Catalyst's expressions -> sundog's, or the reasons why not.
 
-Names, types, coercions and most simplifications are Catalyst's work and already done. What is left is one table: the
-class name of each expression that sundog computes exactly as Spark does, and how it is read. What is not in the table
-is declined, never guessed; what is in it may still be declined for its types. All reasons in a tree are gathered.
+Catalyst has already resolved names, types, coercions and most simplifications. What is left is one table: the class
+name of each expression that sundog computes exactly as Spark does, and how it is read. Expressions that are not in the
+table are declined; those that are may still be declined for their types. All reasons of a tree are collected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sundog.support import Code, Declined, Reason
 
 
 def translate(node: Node, scope: Scope) -> Expr:
-    """The expression; raises `Declined` with every reason that the tree gives.
+    """The expression; raises `Declined` with all reasons of the tree.
 
     Trees may be deeper than Python's stack, so children are read before their parents, whose readers find them in
     `done`.

@@ -1,8 +1,8 @@
-"""Catalyst's internal rows as Python values, exactly: from the bytes of an UnsafeRow, never from a printed text.
+"""Catalyst's internal rows as Python values, exactly: from the bytes of UnsafeRows, never from printed text.
 
 An UnsafeRow is a bit set of NULLs in whole words, one word for each field, then the bytes of strings, binaries and wide
 decimals (the field's word is `offset << 32 | length`). Numbers are little-endian on every machine that Spark runs on.
-Values come out as `pyarrow.scalar(value, dtype)` takes them: dates and times as integers.
+Values are returned as `pyarrow.scalar(value, dtype)` takes them: dates and times as integers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 _WORD = 8
-LONG_DIGITS = 18  # a decimal of no more digits is one word
+LONG_DIGITS = 18  # a decimal of at most these digits is one word
 _EXACT = Context(prec=38)
 
 
@@ -24,8 +24,8 @@ class UnreadableValue(ValueError):
 
 
 def decode_row(row: bytes, dtypes: Sequence[pa.DataType | None]) -> tuple[Any, ...]:
-    """The fields of an UnsafeRow; a field whose type is None (not one of ours) must be NULL or raises
-    UnreadableValue."""
+    """The fields of an UnsafeRow. A field whose type is None, which sundog does not read, must be NULL; else
+    UnreadableValue is raised."""
     bitset = (len(dtypes) + 63) // 64 * _WORD
     values = []
     for index, dtype in enumerate(dtypes):

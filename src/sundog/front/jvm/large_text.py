@@ -1,12 +1,12 @@
-"""Long strings out of the JVM, without the 40 ms that each of them costs.
+"""Long strings out of the JVM without py4j's delay of 40 ms each.
 
-py4j's server writes an answer in pieces of 8 KiB. The second piece of one that is longer waits for the first to be
-acknowledged (Nagle's algorithm), and the other side delays that acknowledgement by 40 ms, having nothing to send. The
+py4j's server writes an answer in pieces of 8 KiB. For a longer one, the second piece waits until the first is
+acknowledged (Nagle's algorithm), and the other side, having nothing to send, delays that acknowledgement by 40 ms. The
 optimised plan of a table of thirty columns is such an answer: `toJSON` took 44 ms, of which Spark worked for one.
 
-So a text that is too long for one answer stays in the JVM, where it is compressed, and comes over in pieces that fit, a
-call each. The plan of a join of nine tables is 70,000 characters, which are 10 pieces, and compressed one. What calls
-`toJSON` there without its result coming here are method handles, made into one function (`functions.py`).
+So a text that is too long for one answer stays in the JVM, where it is compressed, and comes over in pieces that fit,
+one call each. The plan of a join of nine tables has 70,000 characters: 10 pieces, or one if compressed. Method handles
+call `toJSON` inside the JVM, made into one function so that its result stays there (`method_handles.py`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from py4j.protocol import Py4JError
 
 from sundog.front.jvm.objects import once_per_jvm
 
-_PIECE = 7000  # characters, most of which are a byte in UTF-8
+_PIECE = 7000  # characters, most of them one byte in UTF-8
 log = logging.getLogger("sundog")
 
 
 @dataclass(frozen=True)
 class TextFunction:
-    """A function of the JVM's from an object to a text. `compressed`: long texts come compressed."""
+    """A function of the JVM from an object to a text. `compressed`: long texts are sent compressed."""
 
     jfunction: Any
     compressed: bool
@@ -50,7 +50,7 @@ def _decompressed(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class Packing:
-    """Objects of the JVM that pack texts."""
+    """JVM objects that pack texts."""
 
     is_short: Any  # Predicate: a text that fits one answer
     pieces: Any  # Pattern: matches a text piece by piece, each of which fits one answer
@@ -70,7 +70,7 @@ def packing(jvm: Any) -> Packing:
 
 
 def _compresses(jvm: Any) -> bool:
-    """Whether this JVM can load the library that Spark compresses its own map statuses with."""
+    """Whether this JVM can load the library with which Spark compresses its own map statuses."""
     try:
         return len(jvm.com.github.luben.zstd.Zstd.compress(b"sundog")) > 0
     except (Py4JError, TypeError) as error:

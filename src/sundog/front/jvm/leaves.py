@@ -1,7 +1,7 @@
-"""What the leaves of a plan say of the files that they read: one call for all leaves, whatever their number.
+"""The files that the leaves of a plan read: one call for all leaves, whatever their number.
 
-A query over nine tables asked relation by relation for schema, options, classes and settings took 800 calls of 0.1 ms.
-Here a function made of method handles goes through the leaves inside the JVM, and Jackson writes
+Asking a query over nine tables for schema, options, classes and settings, relation by relation, took 800 calls of 0.1
+ms. Here a function made of method handles goes through the leaves inside the JVM, and Jackson writes
 
     plan.collectLeaves().map(leaf => leaf.relation match {
       case r: HadoopFsRelation => [class, format, index, session, schema, partition schema, options, bucketed]
@@ -17,8 +17,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sundog.front.jvm.functions import methods
 from sundog.front.jvm.large_text import TextFunction
+from sundog.front.jvm.method_handles import methods
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.versions import spark_version
 
@@ -30,7 +30,7 @@ _FILES = f"{_DATASOURCES}.HadoopFsRelation"
 
 @dataclass(frozen=True)
 class FileRelation:
-    """Of a `HadoopFsRelation`: classes of its format and of its file index, its session, schemas as JSON, options."""
+    """A `HadoopFsRelation`: classes of its format and of its file index, its session, schemas as JSON, options."""
 
     format_class: str
     index_class: str
@@ -42,7 +42,7 @@ class FileRelation:
 
 
 def read_leaves(jvm: Any, jplan: Any) -> list[FileRelation | str]:
-    """For each leaf of the plan: the files that it reads, or the class of what it reads instead."""
+    """For each leaf of the plan the files that it reads, or the class of its other source."""
     return [
         entry if isinstance(entry, str) else FileRelation(*entry) for entry in json.loads(_leaves_function(jvm)(jplan))
     ]

@@ -1,5 +1,4 @@
-"""Objects of the JVM that are looked up once: a call through py4j takes 0.1 to 0.3 ms, and `jvm.java.util.Map` makes
-three."""
+"""JVM objects that are looked up once: a py4j call takes 0.1 to 0.3 ms, and `jvm.java.util.Map` makes three."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ T = TypeVar("T")
 
 
 def once_per_jvm(make: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Cache what a function returns for each JVM."""
+    """Cache the function's result for each JVM."""
     made: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
 
     @wraps(make)

@@ -1,7 +1,7 @@
-"""Catalyst's plan from the JVM: one call for the tree, and one for what the tree's JSON leaves out or only prints.
+"""Catalyst's plan from the JVM: one call for the tree, and one for the details that the tree's JSON lacks.
 
-`toJSON` gives the whole optimised plan in one py4j call, `details.py` the constants and the evaluation modes of its
-expressions. Walking the tree object by object would take a call of 0.1 to 0.3 ms for each.
+`toJSON` gives the whole optimised plan in one py4j call, `expression_details.py` the constants and the evaluation modes
+of its expressions. Walking the tree object by object would take a call of 0.1 to 0.3 ms for each.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node, parse_plan
-from sundog.front.jvm.details import complete, read_details
-from sundog.front.jvm.functions import methods, plan_json
+from sundog.front.jvm.expression_details import complete, read_details
 from sundog.front.jvm.large_text import TextFunction
 from sundog.front.jvm.leaves import FileRelation, read_leaves
+from sundog.front.jvm.method_handles import methods, plan_json
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.front.repeated_columns import names_of_places
 from sundog.support import Code, Declined, Reason
@@ -25,19 +25,19 @@ from sundog.types import arrow_type
 from sundog.versions import spark_version
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
-LOCAL_ROWS_IN_JSON = 1000  # of a local relation, each of which is an entry of the JSON
+LOCAL_ROWS_IN_JSON = 1000  # rows of a local relation, each an entry of the JSON, at most
 
 
 class CatalystPlan:
-    """An optimised plan: the parsed tree, and the way back from a node of it to the JVM's object."""
+    """An optimised plan: the parsed tree, and the JVM object of each of its nodes."""
 
     def __init__(self, jvm: Any, jplan: Any, prefix: tuple[int, ...] = ()) -> None:
-        """`prefix` is put before the paths of a subquery's plan, to tell them from those of the query's own."""
+        """`prefix` is put before the paths of a subquery's plan, to distinguish them from the query's own."""
         self.jplan = jplan
-        # Of this query, by read options: Hadoop's settings, and reasons against them.
+        # For this query, by read options: Hadoop's settings, and reasons against them.
         self.hadoop_confs: dict[frozenset[tuple[str, str]], tuple[Any, list[Reason]]] = {}
         self.listings: dict[tuple[int, ...], Any] = {}  # files by the place of their leaf; see `_held_listings`
-        self.seconds = 0.0  # that Catalyst took to make it
+        self.seconds = 0.0  # that Catalyst took to optimise the plan
         self._jvm = jvm
         self._prefix = prefix
         if not prefix:
@@ -49,7 +49,7 @@ class CatalystPlan:
         complete(self.root, read_details(jvm, jplan))
 
     def _complete_projections(self) -> None:
-        """Add the projections of an Expand, which older versions leave out of the JSON unless they are a Scala List."""
+        """Add the projections of an Expand, which older versions omit from the JSON unless they are a Scala List."""
         for node in self.root.walk():
             if node.name == "Expand" and node.get("projections") is None:
                 jlists = self.jnode(node.path).projections()
@@ -57,7 +57,7 @@ class CatalystPlan:
 
     @classmethod
     def of(cls, jvm: Any, jdf: Any, hold_listings: bool = False) -> CatalystPlan:
-        """The plan of a DataFrame. `hold_listings`: with the files of the first action on it (`_held_listings`)."""
+        """The plan of a DataFrame. `hold_listings`: use the files of the first action on it (`_held_listings`)."""
         started = perf_counter()
         jplan = jdf.queryExecution().optimizedPlan()
         seconds = perf_counter() - started
@@ -77,7 +77,7 @@ class CatalystPlan:
         return self._jnodes[path]
 
     def leaf(self, node: Node) -> FileRelation | str:
-        """The files that a leaf reads, or the class of what it reads instead."""
+        """The files that a leaf reads, or the class of its other source."""
         return self._leaf_facts[self._leaf_number(node)]
 
     def jleaf(self, node: Node) -> Any:
@@ -110,7 +110,7 @@ class CatalystPlan:
         return self._prefix + path
 
     def jsubquery(self, node: Node) -> Any:
-        """The JVM's plan of a subquery that an expression of this plan holds, found by the expression's own id."""
+        """The JVM's plan of a subquery in an expression of this plan, found by the expression's id."""
         wanted = node["exprId"]["id"]
         for owner in self.root.walk():
             for index, tree in enumerate(owner.trees()):
@@ -122,7 +122,7 @@ class CatalystPlan:
         raise Declined.because(Code.PLAN_VERSION, f"subquery {wanted} is not where the plan's JSON has it", node.name)
 
     def inside(self, jvm: Any, jplan: Any, node: Node) -> CatalystPlan:
-        """The plan of a subquery, read like any other; its file listings and settings are held with those of this
+        """The plan of a subquery, read like any other; its file listings and settings are kept with those of this
         plan."""
         found = CatalystPlan(jvm, jplan, (*self._prefix, -1, node["exprId"]["id"]))
         found.listings, found.hadoop_confs = self.listings, self.hadoop_confs
@@ -130,10 +130,10 @@ class CatalystPlan:
 
 
 def _held_listings(jdf: Any) -> dict[tuple[int, ...], Any]:
-    """The files that the first action on this DataFrame read, for the next ones on the same DataFrame.
+    """The files that the first action on this DataFrame read, reused by later actions on the same DataFrame.
 
-    Spark keeps the physical plan with the DataFrame, and the plan keeps the list of files of its first run: after an
-    INSERT the same DataFrame still gives the old rows, while one derived from it sees the new ones.
+    Spark keeps the physical plan with the DataFrame, and with it the list of files of its first run. After an INSERT
+    the same DataFrame still gives the old rows, while one derived from it has the new ones.
     """
     found: dict[tuple[int, ...], Any] = jdf.__dict__.setdefault("_sundog_listings", {})
     return found
@@ -152,7 +152,7 @@ def jexpression(jtree: Any, path: tuple[int, ...]) -> Any:
 
 
 def output_fields(jvm: Any, jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
-    """The columns that a JVM plan node puts out, under our names and types; declines where a type is not ours."""
+    """The output columns of a JVM plan node, under sundog's names and types; declines unknown types."""
     fields = []
     for attribute, number, type_json, type_sql in json.loads(_output_function(jvm)(jnode)):
         name, dtype = f"{attribute}#{number}", arrow_type(json.loads(type_json))
@@ -165,7 +165,7 @@ def output_fields(jvm: Any, jnode: Any) -> tuple[tuple[str, pa.DataType], ...]:
 
 @once_per_jvm
 def _output_function(jvm: Any) -> TextFunction:
-    """Plan node -> the JSON of name, number, type and type in SQL of each column: one call, whatever their number."""
+    """Plan node -> the JSON of name, number, type and SQL type of each column: one call, whatever their number."""
     made = methods(jvm)
     named, data_type = f"{_EXPRESSIONS}.NamedExpression", "org.apache.spark.sql.types.DataType"
     number = made.chain(made.getter(named, "exprId"), made.getter(f"{_EXPRESSIONS}.ExprId", "id"))
@@ -179,15 +179,15 @@ def _output_function(jvm: Any) -> TextFunction:
 
 
 def _refuse_without_shape(jvm: Any, jplan: Any) -> None:
-    """Decline a plan without our shapes before its JSON is made. A plan knows which patterns are in it, so a query that
-    is not ours is hardly delayed."""
+    """Decline a plan without sundog's shapes before its JSON is made. A plan knows which patterns it contains, so other
+    queries are hardly delayed."""
     shapes, _ = _patterns(jvm)
     if not any(jplan.containsPattern(shape) for shape in shapes):
         raise Declined.because(Code.NOT_A_SHAPE, "no top-k, window or aggregate in the plan")
 
 
 def _refuse_local_rows(jvm: Any, jplan: Any) -> None:
-    """Decline long local collections: a LocalRelation, also of a subquery, writes a JSON entry for each of its rows."""
+    """Decline long local collections: a LocalRelation, also in a subquery, writes a JSON entry for each of its rows."""
     _, local_relation = _patterns(jvm)
     if not jplan.containsPattern(local_relation):
         return
@@ -204,6 +204,7 @@ def _refuse_local_rows(jvm: Any, jplan: Any) -> None:
 
 @once_per_jvm
 def _patterns(jvm: Any) -> tuple[list[Any], Any]:
-    """Catalyst's tree patterns of the three shapes, and that of a local relation."""
+    """Catalyst's tree patterns of the three shapes, and of a local relation."""
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-    return [patterns.LIMIT(), patterns.AGGREGATE(), patterns.WINDOW()], patterns.LOCAL_RELATION()
+    shapes = [patterns.LIMIT(), patterns.AGGREGATE(), patterns.WINDOW(), patterns.SORT()]
+    return shapes, patterns.LOCAL_RELATION()

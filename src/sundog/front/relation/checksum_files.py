@@ -1,11 +1,12 @@
-"""Hadoop's checksum files beside local files: whether Spark would refuse to read a file that was changed under one.
+"""Hadoop's checksum files of local files: whether Spark would refuse to read a file that was changed after its
+checksum.
 
-Hadoop's local file system writes `.name.crc` beside each file and compares on reading. A tool that rewrites a file that
-Spark wrote does not know of it, and Spark raises a ChecksumException from then on. Rows out of such a file would be an
-answer that Spark does not give.
+Hadoop's local file system writes `.name.crc` beside each file and compares on reading. A tool that rewrites a file of
+Spark's does not update it, and Spark then raises a ChecksumException. Rows of such a file would be an answer that Spark
+does not give.
 
-A checksum file is compared only where the times make the file suspicious, and only for the end of the file, which holds
-the Parquet footer and differs after any rewrite; a copied folder has odd times too, and must not become slow.
+A checksum file is compared only if the times make the file suspicious, and only for the end of the file, which holds
+the Parquet footer and differs after any rewrite. A copied folder has odd times too, and must not become slow.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import zlib
 
 _HEADER = 8  # "crc\0", then the bytes that each checksum covers
 _MAGIC = b"crc\0"
-_SAME_MOMENT_NS = 1_000_000_000  # a file and its checksum file that changed within it were written together
+_SAME_MOMENT_NS = 1_000_000_000  # times of a file and its checksum file closer than this: written together
 _COMPARED_CHUNKS = 8  # at the end of the file
 
 
 def is_refused(path: str, status: os.stat_result) -> bool:
-    """Whether the end of a file differs from what its checksum file says. `status` is the file's own."""
+    """Whether the end of a file differs from its checksum file. `status`: of the file itself."""
     checksum_path = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.crc")
     try:
         other = os.stat(checksum_path)

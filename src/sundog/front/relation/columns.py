@@ -1,4 +1,4 @@
-"""The columns of a relation as the plan names them: stored in the files, or a partition's value."""
+"""The columns of a relation by the names of the plan: stored in the files, or the value of a partition."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sundog.parquet.reading import FileColumn, PartitionColumn
 from sundog.support import Code, Declined
 from sundog.types import arrow_type
 
-EXISTS_DEFAULT = "EXISTS_DEFAULT"  # Spark's key, in a field's metadata, for the value in files without the column
+EXISTS_DEFAULT = "EXISTS_DEFAULT"  # key in a field's metadata: the value in files without the column
 
 
 @dataclass(frozen=True)
 class RelationSchema:
-    """The relation's columns by the names that the plan's attributes have."""
+    """The relation's columns by the names of the plan's attributes."""
 
     fields: dict[str, dict[str, Any]]
-    defaults: dict[str, Any]  # of columns that files written before they were added do not hold
+    defaults: dict[str, Any]  # of columns that are missing in files written before they were added
     partition_indexes: dict[str, int]  # by folded name
     partition_types: tuple[pa.DataType | None, ...]
     case_sensitive: bool
@@ -51,9 +51,9 @@ def _folded(name: str, case_sensitive: bool) -> str:
 
 
 def _defaults(jvm: Any, jschema: Any, fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """`ALTER TABLE ADD COLUMN ... DEFAULT`: what Spark's reader gives for a column that a file does not hold, by name.
+    """Values for columns that a file does not have, from `ALTER TABLE ADD COLUMN ... DEFAULT`, by name.
 
-    The values are those of Spark's own evaluation of the default.
+    They are the results of Spark's own evaluation of the defaults.
     """
     values = jvm.org.apache.spark.sql.catalyst.util.ResolveDefaultColumns.existenceDefaultValues(jschema)
     row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(values)
@@ -69,9 +69,10 @@ def _defaults(jvm: Any, jschema: Any, fields: list[dict[str, Any]]) -> dict[str,
 
 
 def _is_readable(field: dict[str, Any]) -> bool:
-    """Whether it is neither one of Spark's hidden columns nor one whose default Spark's reader fails on for old files.
+    """Whether it is not one of Spark's hidden columns, and Spark's reader does not fail on its default in old files.
 
-    Spark's vectorised reader knows no binary defaults and takes decimals through a long. The padding of CHAR columns is
+    Spark's vectorised reader knows no binary defaults and reads decimals through a long. The padding of CHAR columns is
+    an expression of the plan, not of the scan.
     an expression of the plan, not of the scan.
     """
     metadata, dtype = field["metadata"], arrow_type(field["type"])
@@ -84,9 +85,9 @@ def _is_readable(field: dict[str, Any]) -> bool:
 def output_columns(leaf: Node, schema: RelationSchema) -> tuple[tuple[FileColumn, ...], tuple[PartitionColumn, ...]]:
     """Spark's output columns as file columns and partition columns.
 
-    A column of a type or kind that sundog does not read is left out: a query that uses it finds no such column in scope
-    and is declined then, while a query that does not is unaffected. An attribute that is not in the relation's schema
-    is one of Spark's hidden columns (`_metadata`).
+    A column of a type or kind that sundog does not read is left out: a query that uses it does not find it in scope and
+    is declined, while other queries are unaffected. An attribute that is not in the relation's schema is one of Spark's
+    hidden columns (`_metadata`).
     """
     file_columns: list[FileColumn] = []
     partition_columns: list[PartitionColumn] = []

@@ -1,8 +1,8 @@
-"""Spark's own list of the files of a scan: what `FileIndex.listFiles` gives the plan that Spark would run.
+"""Spark's own list of the files of a scan: the result of `FileIndex.listFiles` for the plan that Spark would run.
 
-Which names are hidden, which folders are partitions, which options filter paths or times, which statuses are cached:
-all that is decided by the index that the relation holds, after the partition filters of the query. Nothing is listed or
-left out here. The whole listing comes over as JSON:
+The relation's index decides which names are hidden, which folders are partitions, which options filter paths or times,
+and which statuses are cached, after the partition filters of the query. Nothing is listed or left out here. The whole
+listing comes over as JSON:
 
     [[[uri, length, modification time], ...], ...]        the files of each folder
     [base64 of an UnsafeRow, ...]                         its partition values, if the table has partitions
@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sundog.front.jvm.functions import json_of, methods
 from sundog.front.jvm.internal_rows import UnreadableValue, decode_row
 from sundog.front.jvm.large_text import TextFunction
+from sundog.front.jvm.method_handles import json_of, methods
 from sundog.front.jvm.objects import once_per_jvm
 from sundog.support import Code, Declined
 from sundog.versions import spark_version
@@ -37,7 +37,7 @@ _SEQ = "scala.collection.Seq"
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file as Spark's index knows it. Its status may be older than the file."""
+    """A file as Spark's index lists it. Its status may be out of date."""
 
     uri: str
     size: int
@@ -46,9 +46,9 @@ class ListedFile:
 
 
 def list_files(jvm: Any, directories: Any, jschema: Any, dtypes: Sequence[pa.DataType | None]) -> list[ListedFile]:
-    """The files of what a FileIndex has listed.
+    """The files listed by a FileIndex.
 
-    `jschema` is the partition schema, `dtypes` its types as ours. Declines a partition value that sundog cannot hold.
+    `jschema` is the partition schema, `dtypes` its types in sundog. Declines partition values that sundog cannot hold.
     """
     made = _functions(jvm)
     folders = json.loads(made.files(directories))
@@ -85,7 +85,7 @@ def _rows(jvm: Any, made: _Functions, directories: Any, jschema: Any) -> list[st
 
 
 def bytes_of_rows(jvm: Any, jschema: Any) -> Any:
-    """A function from an internal row to the bytes of an UnsafeRow. It keeps a buffer, so each query has its own."""
+    """A function from an internal row to the bytes of an UnsafeRow. It has a buffer, so each query needs its own."""
     projection = jvm.org.apache.spark.sql.catalyst.expressions.UnsafeProjection.create(jschema)
     return methods(jvm).function(_functions(jvm).row_bytes.bindTo(projection))
 

@@ -1,13 +1,14 @@
-"""Read options and Hadoop settings of a scan: checked against the table, and what follows for reading."""
+"""Read options and Hadoop settings of a scan: checked against the table, and translated for sundog's reader."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sundog.front.jvm.functions import json_of, methods
+from sundog.front.jvm.method_handles import json_of, methods
 from sundog.front.jvm.objects import once_per_jvm
+from sundog.front.relation.file_listing import ListedFile
 from sundog.front.session.conf_table import (
     HADOOP_OPTION_PREFIXES,
     LOCAL_FILE_SYSTEMS,
@@ -17,7 +18,7 @@ from sundog.front.session.conf_table import (
 )
 from sundog.front.session.session_conf import SessionConf
 from sundog.parquet.paths import authority_of, is_local, scheme_of
-from sundog.parquet.reading import DataFile, ReadOptions
+from sundog.parquet.reading import ReadOptions
 from sundog.parquet.store_settings import PREFIXES, UnsupportedFileSystem, needed_settings
 from sundog.support import Code, Declined, Reason
 from sundog.versions import spark_version
@@ -35,7 +36,7 @@ def unknown_options(options: Iterable[str]) -> list[Reason]:
 
 
 def unknown_hadoop_settings(jvm: Any, hadoop: Any) -> list[Reason]:
-    """Reasons against Hadoop settings that the table does not know, or knows as changing a meaning."""
+    """Reasons against Hadoop settings that the table does not know, or that change a meaning."""
     reasons = []
     file_system, parquet = json.loads(_hadoop_settings(jvm)(hadoop))
     for key, value in parquet.items():
@@ -59,7 +60,7 @@ def _hadoop_settings(jvm: Any) -> Any:
 
 
 def read_options(options: dict[str, str], conf: SessionConf, case_sensitive: bool, decoder: str) -> ReadOptions:
-    """What the scan's options say, and the session's settings where they say nothing."""
+    """The scan's options, and the session's settings for those that it does not set."""
 
     def flag(option: str, key: str) -> bool:
         return _one_of(option, options.get(option.lower(), conf.text(key).strip()).lower(), ("true", "false")) == "true"
@@ -82,16 +83,16 @@ def read_options(options: dict[str, str], conf: SessionConf, case_sensitive: boo
 
 
 def _one_of(option: str, value: str, values: tuple[str, ...]) -> str:
-    """The value if it is one of `values`; for others Spark may raise or not, depending on the files."""
+    """The value if it is one of `values`; else declines, as Spark may raise or not, depending on the files."""
     if value not in values:
         raise Declined.because(Code.READ_OPTION, f"{option} is {value}, which is none of {', '.join(values)}")
     return value
 
 
-def filesystem_settings(files: tuple[DataFile, ...], hadoop: Any, session: Any) -> tuple[tuple[str, str], ...]:
-    """How to open files that are not local, from Hadoop's settings as this scan has them; declines what is not
+def filesystem_settings(files: Sequence[ListedFile], hadoop: Any, session: Any) -> tuple[tuple[str, str], ...]:
+    """How to open files that are not local, by Hadoop's settings of this scan; declines settings that are not
     understood."""
-    remote = [file.path for file in files if not is_local(file.path)]
+    remote = [file.uri for file in files if not is_local(file.uri)]
     if not remote:
         return ()
     schemes = {scheme_of(path) for path in remote}
@@ -109,9 +110,9 @@ def filesystem_settings(files: tuple[DataFile, ...], hadoop: Any, session: Any) 
 
 
 def _hadoop_defaults(jvm: Any, scheme: str) -> Any:
-    """Hadoop's defaults, without what Spark's session or a reader has set.
+    """Hadoop's defaults, without settings of Spark's session or of a reader.
 
-    The machine's own files count as defaults for HDFS, which Arrow opens by the same files.
+    The machine's own configuration files count as defaults for HDFS, since Arrow reads the same files.
     """
     configuration = jvm.org.apache.hadoop.conf.Configuration(scheme == "hdfs")
     if scheme != "hdfs":

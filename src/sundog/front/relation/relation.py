@@ -1,19 +1,20 @@
-"""A file relation of Spark's plan -> the list of Parquet files, their columns and what may change their meaning.
+"""Reads a file relation of Spark's plan: its Parquet files, their columns and settings that may change their meaning.
 
-Everything comes from the objects that Spark's own scan would use: the files from the relation's index
-(`file_listing.py`), after the partition filters of the plan (V1) or of the scan (V2, where the plan has them no more);
-partition values and defaults as the exact internal values; metadata of columns from the relation's schema, since the
-plan's JSON has none.
+Everything comes from the objects that Spark's own scan would use. Files come from the relation's index
+(`file_listing.py`), after the partition filters of the plan (V1) or of the scan (V2, whose plan no longer has them).
+Partition values and defaults are the exact internal values. Metadata of columns comes from the relation's schema, since
+the plan's JSON has none.
 
-Sizes of local files are those of now, not of the listing: a file that was rewritten since must not be answered from an
-old footer. Spark reads the row groups whose middle lies within the size that it listed, so a file that has become
-larger is left to Spark, and so is one that is empty now.
+Sizes and times of files are the present ones, not those of the listing: a file that was rewritten must not be answered
+from an old footer. Spark reads the row groups whose middle is within the size that it listed. So a file that has grown
+is left to Spark, and so is one that is empty now, or one of a store that has another size.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from sundog.front.catalyst_json import Node
@@ -30,8 +31,10 @@ from sundog.front.relation.options import (
 from sundog.front.relation.sources import RelationSource, V1Source, V2Source
 from sundog.front.session.session_conf import SessionConf
 from sundog.front.shapes.runtime_filters import conjunct_nodes, reads_subquery
+from sundog.parquet.file_statuses import FileStatus, statuses_of
 from sundog.parquet.paths import is_local, plain_path
 from sundog.parquet.reading import DataFile
+from sundog.parquet.store_settings import Settings
 from sundog.support import Code, Declined
 from sundog.tables.parquet_folder import ParquetFolder, in_reading_order
 from sundog.tables.table import Table
@@ -69,22 +72,23 @@ def read_table(
         )
     if source.is_bucketed() and not all(_BUCKET_NAME.fullmatch(file.uri) for file in listed):
         raise Declined.because(Code.SOURCE, "a file of a bucketed table does not say which bucket it is")
-    files = tuple(map(_current_file, listed))
+    filesystem = filesystem_settings(listed, hadoop, session)
+    files = _current_files(listed, filesystem)
     return ParquetFolder(
         files=in_reading_order(files),
         file_columns=file_columns,
         partition_columns=partition_columns,
         options=read_options(source.options, conf, case_sensitive, decoder),
-        filesystem=filesystem_settings(files, hadoop, session),
+        filesystem=filesystem,
         label=_label(files),
     )
 
 
 def _checked_hadoop_conf(plan: CatalystPlan, source: RelationSource, jvm: Any) -> Any:
-    """Hadoop's settings for a scan, checked with its read options; made once for all scans of a query that have the
-    same options.
+    """Hadoop's settings for a scan, checked with its read options; made once for all scans of a query with the same
+    options.
 
-    A path is an option of the reader, and none of Hadoop's (`SessionState.newHadoopConfWithOptions`).
+    A path is an option of the reader, not of Hadoop (`SessionState.newHadoopConfWithOptions`).
     """
     options = frozenset(item for item in source.options.items() if item[0] not in ("path", "paths"))
     if options not in plan.hadoop_confs:
@@ -111,14 +115,27 @@ def _partition_filters(plan: CatalystPlan, leaf: Node, condition: Node | None, p
     return wanted
 
 
-def _current_file(listed: ListedFile) -> DataFile:
-    """A listed file; a local one with the size of now.
+def _current_files(listed: Sequence[ListedFile], filesystem: Settings) -> tuple[DataFile, ...]:
+    """The listed files with their present sizes and times."""
+    statuses = statuses_of([file.uri for file in listed if not is_local(file.uri)], filesystem)
+    return tuple(
+        _local_file(file) if is_local(file.uri) else _file_elsewhere(file, statuses.get(file.uri)) for file in listed
+    )
 
-    A file that has vanished keeps its place, with size -1: the reader raises Spark's error for it, or skips it where
-    `ignoreMissingFiles` says so.
-    """
-    if not is_local(listed.uri):
-        return DataFile(listed.uri, listed.size, listed.modified_ms, listed.partition_values)
+
+def _file_elsewhere(listed: ListedFile, status: FileStatus | None) -> DataFile:
+    """A file of HDFS or an object store, with its present time. If it is missing, opening it raises."""
+    if status is None:
+        return DataFile(listed.uri, listed.size, 0, listed.partition_values)
+    if status.size != listed.size:
+        name = os.path.basename(listed.uri)
+        raise Declined.because(Code.FILE_CHANGED, f"{name} has another size now than when Spark listed it")
+    return DataFile(listed.uri, status.size, status.modified_ns // 1_000_000, listed.partition_values)
+
+
+def _local_file(listed: ListedFile) -> DataFile:
+    """A file that has vanished keeps its place, with size -1: the reader raises Spark's error for it, or skips it under
+    `ignoreMissingFiles`."""
     path = plain_path(listed.uri)
     try:
         status = os.stat(path)

@@ -1,4 +1,4 @@
-"""The leaf of a plan that reads files, whichever of Spark's two interfaces it was made by."""
+"""The leaf of a plan that reads files, through either of Spark's two interfaces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sundog.front.catalyst_json import Node
-from sundog.front.jvm.functions import json_of, type_json
+from sundog.front.jvm.method_handles import json_of, type_json
 from sundog.front.jvm.plan import CatalystPlan
 from sundog.front.relation.file_listing import ListedFile, list_all_files, list_files, to_seq
 from sundog.front.session.identity import session_id
@@ -19,11 +19,11 @@ PARQUET_FORMAT = "org.apache.spark.sql.execution.datasources.parquet.ParquetFile
 FILE_INDEXES = {"InMemoryFileIndex", "PrunedInMemoryFileIndex", "CatalogFileIndex"}
 
 PlanFilters = Callable[[], list[Any]]
-"""The JVM's filters on partition columns that stand above a leaf in the plan."""
+"""The JVM's filters on partition columns above a leaf of the plan."""
 
 
 class RelationSource(Protocol):
-    """What a leaf of the plan knows about its files, whichever of Spark's two interfaces it was made by."""
+    """A leaf of the plan and its files, through either of Spark's two interfaces."""
 
     options: dict[str, str]
     """Read options, by lower-case name."""
@@ -45,7 +45,7 @@ class RelationSource(Protocol):
     def is_bucketed(self) -> bool: ...
 
     def hadoop_conf(self) -> Any:
-        """Hadoop's settings as this scan would use them: the session's and the reader's."""
+        """Hadoop's settings for this scan: the session's and the reader's."""
         ...
 
 
@@ -97,7 +97,7 @@ class V1Source:
 class V2Source:
     """`DataSourceV2ScanRelation(ParquetScan)`: the same files behind Spark's newer reader interface.
 
-    Filters on partition columns are in the scan and no longer in the plan: nothing but this listing applies them.
+    Filters on partition columns are in the scan, no longer in the plan: only this listing applies them.
     """
 
     def __init__(self, plan: CatalystPlan, leaf: Node, session: Any) -> None:

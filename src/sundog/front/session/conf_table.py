@@ -1,16 +1,16 @@
-"""Every `spark.sql.*` setting and read option of Spark, with our answer: computed here, irrelevant because, or
-declined.
+"""Table of Spark's `spark.sql.*` settings and read options: obeyed by sundog, irrelevant to its answers, or declined.
 
 A setting that changes what a scan, a cast, a sort, a window or an aggregate means must not be overlooked. So the table
-is complete: a test asks the running Spark for all settings that it knows, public and internal, and fails when one has
-no answer here or an answer is about none. What a session has *set* and the table does not know is declined.
+is complete: a test asks the running Spark for all its settings, public and internal. It fails if a setting has no entry
+here, or an entry no setting. If a session has *set* a key that is not in the table, its queries are declined.
 
-Most settings need no look at a query: Catalyst's optimised plan is read after the analyser and the optimiser have
-obeyed them, and expressions carry what they were made with (evaluation mode, zone, result type). What is left is read
-by Spark's scan and its operators when they run; those settings are in `COMPUTED` and `DECLINES`, and their effective
-values are read at each action (`session_conf.py`). `docs/reference/spark-confs.md` is generated from here.
+Most settings need not be read. The analyser and the optimiser have applied them to the plan that sundog reads, and
+expressions carry their evaluation mode, zone and result type. The others are read by Spark's scan and operators at run
+time. They are in `COMPUTED` and `DECLINES`, and their effective values are read at each action (`session_conf.py`).
+`docs/reference/spark-confs.md` is generated from here.
 
-The table is that of Spark 4.3. A key that only another version has gets an entry in `ONLY_IN`.
+The table has the keys of the newest Spark and those that only older versions have. Their files in `versions` name the
+latter (`own_confs`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX = "spark.sql."
 
 
 class Why(Enum):
-    """Why a setting cannot change an answer of ours; the value is a sentence for the documentation."""
+    """Why a setting cannot change an answer of sundog. The value is a sentence for the documentation."""
 
     PLAN = "Parser, analyser, optimiser: it changes the plan that sundog reads."
     LISTING = "Which files there are: Spark's own index lists them."
@@ -227,7 +227,8 @@ IRRELEVANT: dict[Why, str] = {
         queryExecutionListeners restrictedMode.enabled stackTracesInDataFrameContext
     """,
 }
-"""Keys without `spark.sql.`; `x.*` is a family of one kind, whatever a later version adds to it."""
+"""Irrelevant settings by reason, without `spark.sql.`. `x.*` covers every key below `x`, also those that later versions
+add."""
 
 
 COMPUTED: dict[str, str] = {
@@ -253,12 +254,12 @@ COMPUTED: dict[str, str] = {
         "frames of doubles are added in another order; under floatingPoint=spark they stay on Spark"
     ),
 }
-"""Settings whose every value sundog obeys, and where."""
+"""Settings that sundog obeys whatever their value, and what each changes."""
 
 
 @dataclass(frozen=True)
 class Only:
-    """The values under which sundog runs; under any other the query stays on Spark. "" is unset."""
+    """The values of a setting that sundog supports; with any other value the query stays on Spark. "" means unset."""
 
     values: tuple[str, ...]
     doc: str
@@ -271,8 +272,8 @@ KNOWN_EXTENSIONS = (
     "org.apache.sedona.sql.SedonaSqlExtensions",
     "org.apache.sedona.viz.sql.SedonaVizExtensions",
 )
-"""They add syntax, rules of the analyser and the optimiser, and relations of their own, which are not taken for Parquet
-files."""
+"""Extensions that are known to be harmless: they add syntax, rules of the analyser and the optimiser, and relations of
+their own, which sundog does not mistake for Parquet files."""
 
 DECLINES: dict[str, Only] = {
     "execution.arrow.pyspark.validateSchema.enabled": Only(
@@ -293,16 +294,7 @@ DECLINES: dict[str, Only] = {
     "parquet.fieldId.read.enabled": Only(("false",), "columns found by field id"),
     "parquet.int96AsTimestamp": Only(("true",), "INT96 that is no time"),
 }
-"""Settings of which sundog obeys some values only. A value that is a list must be made of the values named."""
-
-ONLY_IN: dict[str, tuple[str, ...]] = {
-    "collation.trim.enabled": ("4.0", "4.1"),
-    "execution.arrow.transformWithStateInPandas.maxRecordsPerBatch": ("4.0",),
-    "sources.v2.bucketing.allowJoinKeysSubsetOfPartitionKeys.enabled": ("4.0", "4.1", "4.2"),
-    "types.framework.enabled": ("4.2",),
-}
-"""Keys of the table above that the newest version does not have, and the versions that have them."""
-
+"""Settings of which sundog supports some values only. If the value is a list, every element must be a supported one."""
 
 READ_OPTIONS: dict[str, str] = {
     "datetimerebasemode": "as spark.sql.parquet.datetimeRebaseModeInRead",
@@ -330,8 +322,8 @@ READ_OPTIONS: dict[str, str] = {
     "multiline": Why.FORMATS.value,
     "encoding": Why.FORMATS.value,
 }
-"""Read options by lower-case name. One that begins with `fs.`, `dfs.` or `parquet.` is a Hadoop setting; any other
-declines."""
+"""Read options by lower-case name. An option that begins with `fs.`, `dfs.` or `parquet.` is a Hadoop setting; any
+other unknown option declines the query."""
 
 HADOOP_OPTION_PREFIXES = ("fs.", "dfs.", "parquet.")
 
@@ -368,19 +360,19 @@ PARQUET_SETTINGS: dict[str, Only | Why] = {
     "validation": Why.WRITING,
     "writer.*": Why.WRITING,
 }
-"""Hadoop settings under `parquet.`, as the scan would have them (session, reader options, `spark.hadoop.`); others
-decline."""
+"""Hadoop settings below `parquet.`, with the scan's effective values (session, reader options, `spark.hadoop.`).
+Unknown ones decline the query."""
 
 LOCAL_FILE_SYSTEMS = (
     "",
     "org.apache.hadoop.fs.LocalFileSystem",
     "org.apache.hadoop.fs.RawLocalFileSystem",
 )
-"""Values of `fs.file.impl` under which a local path is a plain file."""
+"""Values of `fs.file.impl` with which a local path is a plain file."""
 
 
 def irrelevant(key: str) -> Why | None:
-    """Why a `spark.sql.*` key cannot change an answer of ours; None where it can, or is not in the table."""
+    """Why a `spark.sql.*` key cannot change an answer of sundog. None if it can, or is not in the table."""
     name = key.removeprefix(PREFIX)
     if name in COMPUTED or name in DECLINES:
         return None
@@ -391,23 +383,24 @@ def irrelevant(key: str) -> Why | None:
 
 
 def is_known(key: str) -> bool:
+    """Whether the table has an entry for a `spark.sql.*` key."""
     name = key.removeprefix(PREFIX)
     return name in COMPUTED or name in DECLINES or irrelevant(key) is not None
 
 
 def watched_keys() -> tuple[str, ...]:
-    """The keys whose effective values each query asks for."""
+    """The keys whose effective values are read for each query."""
     return tuple(PREFIX + name for name in sorted([*COMPUTED, *DECLINES]))
 
 
 def allows(only: Only, value: str) -> bool:
-    """Whether sundog runs under this value of a setting of `DECLINES`."""
+    """Whether sundog supports this value of a setting of `DECLINES`."""
     allowed = {known.lower() for known in only.values}
     return all(part.strip().lower() in allowed for part in value.split(","))
 
 
 def parquet_setting(key: str) -> Only | Why | None:
-    """The answer to a Hadoop setting, named without `parquet.`; None where there is none."""
+    """The entry for a Hadoop setting, given without `parquet.`; None if the table has none."""
     exact = PARQUET_SETTINGS.get(key)
     if exact is not None:
         return exact
@@ -416,11 +409,12 @@ def parquet_setting(key: str) -> Only | Why | None:
 
 
 def explicit_keys() -> set[str]:
-    """Every key that the table names one by one."""
+    """All keys that the table names individually, not by family."""
     return {PREFIX + name for name in (*_EXACT, *COMPUTED, *DECLINES)}
 
 
 def families() -> set[str]:
+    """The prefixes of all families that the table names."""
     return {PREFIX + family for family, _ in _FAMILIES}
 
 

@@ -1,4 +1,4 @@
-"""Which session a Python object stands for."""
+"""The session that a Python object stands for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The settings of a session that a query is planned by, as Spark itself would read them.
+"""The effective settings of a session for planning a query, as Spark itself would read them.
 
-`SQLConf.getConfString` knows defaults, alternative keys and fallbacks; asking which keys are *set* would not. All
-values come in one call: one call for each key took 3 ms together. Which keys there are, and what each means here, is in
-`conf_table.py`.
+`SQLConf.getConfString` applies defaults, alternative keys and fallbacks, which the list of *set* keys does not. All
+values come in one call: one call for each key took 3 ms together. `conf_table.py` has the keys and what each means for
+sundog.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from sundog.config import OPTIONS
 from sundog.errors import InternalError
-from sundog.front.jvm.functions import json_of, methods
+from sundog.front.jvm.method_handles import json_of, methods
 from sundog.front.jvm.objects import object_mapper, once_per_jvm
 from sundog.front.session.conf_table import DECLINES, PREFIX, allows, is_known, watched_keys
 from sundog.support import Code, Declined, Reason
@@ -29,16 +29,16 @@ _OPTION_KEYS = frozenset(key for option in OPTIONS.values() for key in (option.k
 
 @dataclass(frozen=True)
 class SessionConf:
-    """The values set for sundog's own keys, and the effective ones of the Spark keys that matter. Asking for any other
-    key is an error."""
+    """The values of sundog's own keys, and the effective values of the Spark keys that matter. Reading any other key is
+    an error."""
 
     options: dict[str, str]
     effective: dict[str, str | None]
-    unknown: tuple[str, ...] = ()  # keys under `spark.sql.` that are set and that the table does not know
+    unknown: tuple[str, ...] = ()  # keys under `spark.sql.` that are set but not in the table
 
     @classmethod
     def of(cls, session: Any) -> SessionConf:
-        """The settings of a classic session. Of a copy of SQLConf's map, only keys that are read are sent to Python."""
+        """The settings of a classic session. Of a copy of SQLConf's map, only the needed keys are sent to Python."""
         jvm, jconf = session._jvm, session._jconf
         tools = _tools(jvm)
         copied = tools.tree_map(jconf.settings())
@@ -54,9 +54,9 @@ class SessionConf:
         )
 
     def check(self, trusted: Collection[str]) -> None:
-        """Decline where a setting changes a meaning in a way that sundog does not implement, with all reasons.
+        """Decline if a setting changes a meaning in a way that sundog does not implement, with all reasons.
 
-        `trusted`: settings that sundog need not know, by name or by how they begin (`spark.sql.emr.*`).
+        `trusted`: settings that sundog need not know, by name or by prefix (`spark.sql.emr.*`).
         """
         reasons = [
             Reason(Code.SETTING, f"{PREFIX}{name} is {self.text(PREFIX + name) or 'unset'}: {only.doc}")
@@ -76,13 +76,13 @@ class SessionConf:
             raise Declined(*reasons)
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """What one of sundog's own keys is set to."""
+        """The value of one of sundog's own keys."""
         if key not in _OPTION_KEYS:
             raise InternalError(f"{key} is not among the settings that are read")
         return self.options.get(key, default)
 
     def text(self, key: str) -> str:
-        """The value that Spark would use for one of its own keys; empty where it has none, or this Spark has no such
+        """The value that Spark would use for one of its own keys; empty if it has none, or this Spark has no such
         key."""
         if key not in _WATCHED:
             raise InternalError(f"{key} is not among the settings that are read")
@@ -106,7 +106,7 @@ def keys_set(jvm: Any, jconf: Any) -> list[str]:
 class _Tools:
     tree_map: Any
     known_keys: Any  # a Java set
-    watched: tuple[str, ...]  # of `watched_keys`, those that this Spark has
+    watched: tuple[str, ...]  # the `watched_keys` that this Spark has
     values: Any  # function: SQLConf -> matcher over the JSON of their values
 
 
@@ -124,7 +124,7 @@ def _tools(jvm: Any) -> _Tools:
 
 
 def registered_keys(jvm: Any) -> dict[str, tuple[str, ...]]:
-    """Every setting that this Spark's SQLConf knows, internal ones too, with its alternative keys."""
+    """Every setting that this Spark's SQLConf knows, also internal ones, with its alternative keys."""
     made = methods(jvm)
     entry = "org.apache.spark.internal.config.ConfigEntry"
     key = made.virtual(entry, "key", _STRING)

@@ -1,4 +1,4 @@
-"""Catalyst's `Aggregate` -> a logical aggregate and, above it, the projection that its output columns are.
+"""Catalyst's `Aggregate` -> a logical aggregate and, above it, the projection of its output columns.
 
     Aggregate [grp + 1], [grp + 1 AS g, sum(a) / count(1) AS r]
 
@@ -6,8 +6,8 @@
         Aggregate  keys=[grp + 1 AS key0], aggregates=[sum(a), count(*)]
 
 An output expression may mix keys, aggregates and arithmetic. Each aggregate in it is replaced by an attribute of its
-own, what is left is translated as any expression, and then every part that equals a key is replaced by that key.
-Whatever still reads another column was no legal query, or one of a form that is not known here.
+own, the rest is translated like any expression, and then every part that equals a key is replaced by that key. If it
+still reads another column, the query was illegal, or has an unknown form.
 
 DISTINCT over one list of arguments is part of the calls. Over several lists, or with FILTER, Catalyst has turned it
 into an Expand below, as it does with ROLLUP, CUBE and GROUPING SETS; bool_and and bool_or are min and max, count_if is
@@ -27,22 +27,22 @@ from sundog.front.expressions.reading import Scope
 from sundog.front.expressions.translate import translate
 from sundog.front.relation.columns import internal_name
 from sundog.front.repeated_columns import each_once
-from sundog.front.shapes.evaluation_mode import evaluation_mode, in_mode
+from sundog.front.shapes.called_function import check_division, evaluation_mode, in_mode, result_type
 from sundog.front.shapes.shared_sums import share_sums
 from sundog.functions.counts import COUNT_ROWS
-from sundog.functions.declaration import ANY_NUMBER, Function
+from sundog.functions.declaration import ANY_NUMBER
 from sundog.functions.table import of_catalyst
 from sundog.plan.logical import Aggregate, LogicalPlan, Project
 from sundog.support import Code, Declined, Reason
 from sundog.tree import transform_down
-from sundog.types import arrow_type, spark_json, spark_name
+from sundog.types import spark_json
 
 _LONG = pa.int64()
 
 
 def match_aggregate(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     """The aggregate under the projection of its output columns; declines with all reasons."""
-    reader = _Reader(scope, "_".join(["a", *map(str, node.path)]))
+    reader = _AggregateReader(scope, "_".join(["a", *map(str, node.path)]))
     keys = reader.keys(node["groupingExpressions"] or ())
     outputs = [(internal_name(tree), reader.output(tree)) for tree in node["aggregateExpressions"] or ()]
     reader.check_distinct()
@@ -56,7 +56,7 @@ def match_aggregate(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan
         raise Declined.because(Code.PLAN_VERSION, f"{', '.join(loose)} is neither key nor aggregate", "Aggregate")
     calls, meaning = share_sums(reader.calls, reader.tag)
     exprs = tuple(NamedExpr(named.name, substitute(named.expr, meaning)) for named in exprs)
-    if not keys and not calls:  # one row without columns; something has to carry it
+    if not keys and not calls:  # one row without columns: add a column to carry it
         calls = [AggregateCall(f"count#{reader.tag}", COUNT_ROWS.name, (), _LONG)]
     return Project(Aggregate(child, keys, tuple(calls)), exprs)
 
@@ -66,19 +66,19 @@ def _over_keys(expr: Expr, columns: dict[Expr, Column]) -> Expr:
 
 
 @dataclass
-class _Reader:
-    """Reads keys and outputs, setting aside the aggregates in the outputs and the reasons against anything.
+class _AggregateReader:
+    """Reads keys and outputs; collects the aggregates in the outputs, and reasons against anything.
 
-    `tag` makes names unique in the query: an aggregate may lie above another.
+    `tag` makes names unique in the query: one aggregate may be above another.
     """
 
     scope: Scope
     tag: str
-    known: dict[AggregateCall, AggregateCall] = field(default_factory=dict)  # by what it computes, whatever its name
+    known: dict[AggregateCall, AggregateCall] = field(default_factory=dict)  # by what it computes, without its name
     reasons: list[Reason] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.columns = dict(self.scope.columns)  # and those of the calls
+        self.columns = dict(self.scope.columns)  # with those of the calls
 
     @property
     def calls(self) -> list[AggregateCall]:
@@ -94,7 +94,7 @@ class _Reader:
         return tuple(found.values())
 
     def output(self, tree: Node) -> Expr:
-        """The expression over keys' own expressions and the columns of the calls."""
+        """The expression over the key expressions and the columns of the calls."""
         replaced = self._without_aggregates(tree)
         return self._gather(replaced, replace(self.scope, columns=self.columns))
 
@@ -116,7 +116,7 @@ class _Reader:
             return Literal(None, pa.null())
 
     def _without_aggregates(self, tree: Node) -> Node:
-        """The tree with an attribute for each aggregate. An aggregate that is an output as it is takes the output's
+        """The tree with an attribute for each aggregate. An aggregate that is itself the output takes the output's
         name."""
 
         def attribute(node: Node, parent: Node | None) -> Node | None:
@@ -146,10 +146,7 @@ class _Reader:
         function = of_catalyst(node.name)
         if function is None or function.grouped is None:
             raise Declined.because(Code.FUNCTION, f"the aggregate {node.name} is not computed by sundog", node.name)
-        if node.get("nullOnDivideByZero", True) is not True:
-            raise Declined.because(Code.FUNCTION, f"{function.name} with legacy statistics", node.name)
-        if function.name == "corr" and self.scope.corr_may_raise:
-            raise Declined.because(Code.FUNCTION, "corr under ANSI may divide by zero before Spark 4.3", node.name)
+        check_division(function, node, self.scope)
         if function.arguments not in (ANY_NUMBER, len(node.children)):
             raise Declined.because(Code.PLAN_VERSION, f"{node.name} has {len(node.children)} arguments", node.name)
         args = tuple(translate(argument, self.scope) for argument in node.children)
@@ -159,7 +156,7 @@ class _Reader:
             name=name,
             function=in_mode(function, mode).name,
             args=_counted(args) if function is COUNT_ROWS and not distinct else args,
-            dtype=_result_type(function, node, args),
+            dtype=result_type(function, node, args),
             filter=translate(tree.child_at(1), self.scope) if len(tree.children) > 1 else None,
             distinct=distinct and not function.ignores_duplicates,
             ignore_nulls=node.flag("ignoreNulls", False),
@@ -168,7 +165,7 @@ class _Reader:
 
 
 def _grouping_bit(tree: Node) -> Node | None:
-    """grouping(x) is `(spark_grouping_id >> n) & 1` in Catalyst: the same by division, as ids are not negative."""
+    """Rewrites grouping(x), in Catalyst `(spark_grouping_id >> n) & 1`, by division, as ids are not negative."""
     match [(node.name, node.fields) for node in tree.walk()]:
         case [
             ("BitwiseAnd", _),
@@ -191,15 +188,3 @@ def _long(value: int) -> Node:
 def _counted(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The arguments of count that may be NULL: a constant is not, so count(1) is count(*)."""
     return tuple(arg for arg in args if not isinstance(arg, Literal) or arg.value is None)
-
-
-def _result_type(function: Function, node: Node, args: tuple[Expr, ...]) -> pa.DataType:
-    """Spark's type of the result, which Catalyst confirms where it says it."""
-    dtype = function.result(args[0].dtype) if args else _LONG
-    ordering = args[-1].dtype if args else _LONG
-    if dtype is None or (pa.types.is_null(ordering) and function is not COUNT_ROWS):
-        shown = ", ".join(spark_name(arg.dtype) for arg in args)
-        raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function.name} of {shown}", node.name)
-    if "dataType" in node.fields and arrow_type(node["dataType"]) != dtype:
-        raise Declined.because(Code.PLAN_VERSION, f"{function.name} gives {node['dataType']}", node.name)
-    return dtype

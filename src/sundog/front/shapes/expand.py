@@ -1,5 +1,5 @@
-"""Catalyst's `Expand` -> the same in sundog's algebra. It lies below an aggregate with ROLLUP, CUBE or GROUPING SETS,
-or with DISTINCT over several lists of arguments."""
+"""Catalyst's `Expand` -> sundog's. It is below an aggregate with ROLLUP, CUBE or GROUPING SETS, or with DISTINCT over
+several lists of arguments."""
 
 from __future__ import annotations
 

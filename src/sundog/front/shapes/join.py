@@ -1,16 +1,16 @@
-"""Catalyst's `Join` -> the same in sundog's algebra. It is no shape by itself: it lies below or above one.
+"""Catalyst's `Join` -> sundog's. A join is not a shape by itself: it is taken below or above one.
 
     Join LeftOuter, ((a.k = b.k) AND (b.v <=> a.v) AND (a.x > b.y))
 
         Join: left outer, keys=[a.k = b.k, a.v <=> b.v], condition=(a.x > b.y)
 
 A conjunct of the condition is a key if it is an equality of one expression over the left side and one over the right,
-as in Spark's `ExtractEquiJoinKeys`; an equality with a constant is not. What is left is tested for the pairs whose keys
-are equal, and for no others: an expression that may raise is evaluated for as many pairs as in Spark.
+as in Spark's `ExtractEquiJoinKeys`. An equality with a constant is not a key. The other conjuncts are tested only for
+pairs whose keys are equal: an expression that may raise is evaluated for the same pairs as in Spark.
 
 A RIGHT join becomes a LEFT join with its sides exchanged: columns are found by name, so their order does not matter.
-`x NOT IN (SELECT y …)` is an anti join with the condition `x = y OR (x = y) IS NULL`. As Spark does, that of a single
-column is told apart from other anti joins, since a hash table can answer it.
+`x NOT IN (SELECT y …)` is an anti join with the condition `x = y OR (x = y) IS NULL`. As in Spark, one with a single
+column is a kind of its own, since a hash table can answer it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KINDS = {
     "LeftAnti": JoinKind.ANTI,
     "ExistenceJoin": JoinKind.EXISTENCE,
 }
-_FIELDS = frozenset({"left", "right", "joinType", "hint"})  # and `condition`, which is not there if there is none
+_FIELDS = frozenset({"left", "right", "joinType", "hint"})  # and `condition`, which may be missing
 _EQUALITIES = (CompareOp.EQ, CompareOp.NULL_SAFE_EQ)
 
 
@@ -108,7 +108,7 @@ def _split(tests: Sequence[Expr], left: LogicalPlan, right: LogicalPlan) -> tupl
 
 
 def _key(test: Expr, left: LogicalPlan, right: LogicalPlan) -> JoinKey | None:
-    """An equality of the two sides; None if the test is something else."""
+    """The key of an equality of the two sides; None if the test is something else."""
     if not isinstance(test, Compare) or test.op not in _EQUALITIES:
         return None
     for one, two in ((test.left, test.right), (test.right, test.left)):
@@ -118,7 +118,7 @@ def _key(test: Expr, left: LogicalPlan, right: LogicalPlan) -> JoinKey | None:
 
 
 def _reads(expr: Expr, side: LogicalPlan) -> bool:
-    """Whether it is computed from columns of this side, and not from nothing."""
+    """Whether it reads columns of this side only, and at least one."""
     columns = columns_of(expr)
     return bool(columns) and columns <= set(side.schema.names)
 

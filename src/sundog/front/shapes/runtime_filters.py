@@ -1,22 +1,22 @@
-"""Filters that Spark adds to one side of a join from the keys of the other: hints, which are left out here.
+"""Runtime filters that Spark adds to one side of a join from the keys of the other: ignored here.
 
     Filter (isnotnull(sold_date) AND dynamicpruning [sold_date] AND might_contain(subquery, xxhash64(item)))
 
-Dynamic partition pruning and runtime Bloom filters only drop rows that the join above drops in any case: Spark itself
-plans them as `true` where they do not pay. Neither has a name in SQL, so that only Spark's optimiser can have put them
-there; a Bloom filter is recognised by all of the form that the optimiser gives it. They are left out as parts of a
-conjunction only. Anywhere else they are expressions that sundog does not compute.
+Dynamic partition pruning and runtime Bloom filters only drop rows that the join above drops anyway: Spark itself plans
+them as `true` if they do not pay. Neither has a name in SQL, so only Spark's optimiser can have put them there; a Bloom
+filter is recognised by the whole form that the optimiser gives it. They are ignored as parts of a conjunction only.
+Anywhere else they are expressions that sundog does not compute.
 """
 
 from __future__ import annotations
 
 from sundog.front.catalyst_json import Node
 
-_WITH_A_PLAN = ("plan", "buildQuery")  # the fields in which Catalyst's expressions hold the plan of a subquery
+_WITH_A_PLAN = ("plan", "buildQuery")  # fields in which Catalyst's expressions hold the plan of a subquery
 
 
 def without_runtime_filters(condition: Node) -> Node | None:
-    """The condition of a Filter without Spark's hints; None if there was nothing else."""
+    """The condition of a Filter without Spark's runtime filters; None if nothing is left."""
     kept = [part for part in conjunct_nodes(condition) if not _is_hint(part)]
     if not kept:
         return None
@@ -40,7 +40,7 @@ def conjunct_nodes(condition: Node) -> list[Node]:
 
 
 def reads_subquery(expression: Node) -> bool:
-    """Whether its value is known only when another plan has run."""
+    """Whether its value needs another plan to have run."""
     return any(key in part.fields for part in expression.walk() for key in _WITH_A_PLAN)
 
 

@@ -1,10 +1,10 @@
-"""Sums of one column and several constants are one sum and one count.
+"""Sums of one column plus different constants, computed from one sum and one count.
 
     sum(w), sum(w + 1), sum(w + 2)      is      sum(w), sum(w) + 1 * count(w), sum(w) + 2 * count(w)
 
-ClickBench asks for ninety of them, and each is a pass over the rows. It is done for columns of 8 and 16 bits and
-constants of up to 20 bits: then neither `w + 1` nor a sum of 2^42 rows can overflow, and the results are the same. It
-is done here and not by a rule of the plan, since it decides whether the query is worth taking.
+ClickBench has ninety of them, and each would be a pass over the rows. Done for columns of 8 and 16 bits and constants
+of up to 20 bits: then neither `w + 1` nor a sum of 2^42 rows can overflow, and the results are the same. It is done
+here and not by a rule of the plan, since it decides whether the query is worth taking.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_CONSTANT = 1 << 20
 
 
 def share_sums(calls: Sequence[AggregateCall], tag: str) -> tuple[list[AggregateCall], dict[str, Expr]]:
-    """The calls that are left, and what the others mean in terms of them."""
+    """The remaining calls, and expressions over them for the others."""
     summands = {call.name: _summand(call) for call in calls}
     columns = [replace(call, name="", args=found[:1]) for call in calls if (found := summands[call.name]) is not None]
     left: list[AggregateCall] = []
@@ -52,7 +52,7 @@ def share_sums(calls: Sequence[AggregateCall], tag: str) -> tuple[list[Aggregate
 
 
 def _summand(call: AggregateCall) -> tuple[Column, int] | None:
-    """The column and the constant of `sum(column + constant)`; None for anything else, and where it might overflow."""
+    """The column and the constant of `sum(column + constant)`; None for anything else, or if it might overflow."""
     arg = call.args[0] if function_of(call) is SUM and not call.distinct else None
     if not isinstance(arg, Arith) or arg.op not in (ArithOp.ADD, ArithOp.SUB) or not pa.types.is_integer(arg.dtype):
         return None

@@ -1,4 +1,4 @@
-"""`ORDER BY … LIMIT k [OFFSET n]`, as Catalyst leaves it.
+"""`ORDER BY … LIMIT k [OFFSET n]` in Catalyst's optimised plan.
 
     GlobalLimit k              the rows that leave
     +- Offset n                only with OFFSET
@@ -6,8 +6,8 @@
           +- Project …         evaluated for the winners only (Spark: TakeOrderedAndProject)
              +- Sort …, global
 
-What lies between the limit and the sort is evaluated after the rows are chosen, what lies below the sort before: an
-error in a projection below the sort is raised for any row of the table, and must stay so.
+Projections between the limit and the sort are evaluated after the rows are chosen, those below the sort before. So an
+error in a projection below the sort is raised for any row of the table, and must still be.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LimitShape:
 
 
 def match_limit(node: Node) -> LimitShape | None:
-    """The shape that starts at `node`, or None where `node` starts no limit."""
+    """The limit that starts at `node`, or None if none does."""
     if node.name != "GlobalLimit":
         return None
     limit = _constant(node["limitExpr"])

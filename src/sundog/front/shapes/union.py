@@ -1,4 +1,4 @@
-"""`UNION ALL` of anything that sundog can compute.
+"""`UNION ALL` of inputs that sundog can compute.
 
 Catalyst has given the children the same types, by position. Its output has the columns of the first child, so the
 others are renamed to them.
@@ -16,7 +16,7 @@ from sundog.support import Code, Declined
 
 
 def match_union(node: Node, children: Sequence[tuple[LogicalPlan, list[str]]]) -> Union:
-    """`children`: each with the names of what Catalyst's node puts out, in its order."""
+    """`children`: each with the output names of Catalyst's node, in its order."""
     first, names = children[0]
     if len(set(names)) != len(names) or not all(set(own) <= set(plan.schema.names) for plan, own in children):
         raise Declined.because(Code.UNSUPPORTED_TYPE, "a Union of columns that sundog cannot carry", node.name)

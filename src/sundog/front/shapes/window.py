@@ -1,22 +1,21 @@
-"""Catalyst's `Window` -> a logical window and, where its outputs are more than calls, the projection above it.
+"""Catalyst's `Window` -> a logical window and, if its outputs are more than calls, the projection above it.
 
     Window [sum(x) windowspecdefinition(t ASC, RangeFrame, -10, currentrow) AS s], [t ASC]
 
         Window   sum(x) RANGE BETWEEN 10 PRECEDING AND CURRENT ROW AS s
 
-The optimiser may have wrapped a call: the sum of a narrow decimal is a sum of its unscaled integers made a decimal
-again, count(NULL) is the constant 0. Such an output becomes a projection over a call under a name of its own.
+The optimiser may have wrapped a call: the sum of a narrow decimal is a sum of its unscaled integers converted back to a
+decimal, count(NULL) is the constant 0. Such an output becomes a projection over a call with a name of its own.
 
-What is declined, and why: intervals of a day and more, or of months, on a timestamp in a zone whose clocks change
-(Spark's frame pointers never go back, so those frames are no mathematical ones); calendar intervals of mixed parts;
-frames without ORDER BY whose rows depend on the order in which Spark happens to read; functions that have no sliding
-form here.
+Declined are calendar intervals of mixed parts, functions without a framed face, and frames without ORDER BY whose rows
+depend on the order in which Spark reads. So are intervals of a day and more, or of months, on a timestamp in a zone
+with daylight saving time. (Spark's frame pointers never go back, so those frames are not defined by values.)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -31,9 +30,9 @@ from sundog.front.expressions.literals import internal_value, literal_value
 from sundog.front.expressions.reading import Scope, type_of
 from sundog.front.expressions.translate import translate, translate_sort_key
 from sundog.front.relation.columns import internal_name
-from sundog.front.shapes.evaluation_mode import evaluation_mode, in_mode
+from sundog.front.shapes.called_function import check_division, evaluation_mode, in_mode, result_type
 from sundog.functions.declaration import Function, Order
-from sundog.functions.sums.functions import AVERAGE_OF_UNSCALED
+from sundog.functions.sums.functions import AVERAGE, AVERAGE_OF_UNSCALED
 from sundog.functions.table import function_of, of_catalyst
 from sundog.plan.logical import Aggregate, Join, LogicalPlan, Project, Window
 from sundog.support import Code, Declined, Reason
@@ -55,7 +54,7 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
     """The window over `child`; declines with all reasons."""
     if node.child.name == "WindowGroupLimit" and not node["partitionSpec"] and not _computes(child):
         raise Declined.because(Code.COST, "Spark keeps only the first rows for this filter", node.name)
-    reader = _Reader(scope)
+    reader = _WindowReader(scope)
     keys = (reader.gather(translate, key) for key in node["partitionSpec"])
     partition_by = tuple(key for key in keys if key is not None and not isinstance(key, Literal))
     order_by = (reader.gather(translate_sort_key, key) for key in node["orderSpec"])
@@ -72,7 +71,7 @@ def match_window(node: Node, child: LogicalPlan, scope: Scope) -> LogicalPlan:
 
 
 def _computes(plan: LogicalPlan) -> bool:
-    """Whether there is more below a window than a table to read: sorting all rows is then the least of it."""
+    """Whether there is more below a window than a table to read: then sorting all rows is the smaller part."""
     return any(isinstance(node, Aggregate | Join | Window) for node in walk(plan))
 
 
@@ -88,8 +87,8 @@ def _without_constants(keys: Iterable[SortKey]) -> tuple[SortKey, ...]:
 
 
 @dataclass
-class _Reader:
-    """Reads the outputs of a window, setting aside the calls in them and the reasons against them."""
+class _WindowReader:
+    """Reads the outputs of a window; collects the calls in them and the reasons against them."""
 
     scope: Scope
     order_by: tuple[SortKey, ...] = ()
@@ -104,7 +103,7 @@ class _Reader:
             return None
 
     def output(self, alias: Node) -> Expr:
-        """What an output column is: a call, or an expression over calls."""
+        """An output column: a call, or an expression over calls."""
         if alias.name != "Alias":
             reason = Reason(Code.PLAN_VERSION, f"an output of a window is a {alias.name}", "Window")
             self.reasons += [reason] if reason not in self.reasons else []
@@ -118,7 +117,7 @@ class _Reader:
         return Literal(None, pa.null()) if found is None else found
 
     def _without_calls(self, tree: Node, number: str) -> Node:
-        """The tree with an attribute for each call in it, named after the output's own number, which is unique."""
+        """The tree with an attribute for each call in it, named after the output's number, which is unique."""
 
         def attribute(node: Node, parent: Node | None) -> Node | None:
             if node.name != "WindowExpression" and _narrow_average(node) is None:
@@ -133,7 +132,7 @@ class _Reader:
         return replace_nodes(tree, attribute)
 
     def _column(self, tree: Node, name: str) -> Expr:
-        """The column of a call, which is read and remembered."""
+        """The column of a call, read once."""
         call = self.gather(lambda node, scope: self._call(node, name), tree)
         if call is None:
             return Literal(None, pa.null())
@@ -169,12 +168,12 @@ class _Reader:
             raise Declined.because(Code.FUNCTION, f"{node.name} is not computed over frames", node.name)
         if function.ranked is None:
             return self._offset_function(function, node, name, frame)
-        trees = node.children if function.arguments else ()  # what rank has below it is the order
+        trees = node.children if function.arguments else ()  # the children of rank are its order
         args = tuple(translate(arg, self.scope) for arg in trees)
-        return WindowCall(name, function.name, args, _result_type(function, node, args), frame)
+        return WindowCall(name, function.name, args, result_type(function, node, args, over_window=True), frame)
 
     def _offset_function(self, function: Function, node: Node, name: str, frame: Frame) -> WindowCall:
-        """lag, lead and nth_value: the value, how many rows away, and what if there is no such row."""
+        """lag, lead and nth_value: the value, the number of rows, and the default if there is no such row."""
         args = [translate(arg, self.scope) for arg in node.children]
         constant = args[function.constant] if function.constant is not None and len(args) > function.constant else None
         if not isinstance(constant, Literal) or constant.value is None:
@@ -183,7 +182,7 @@ class _Reader:
             args[2] = Literal(None, args[0].dtype)
         if len(args) > 2 and args[2].dtype != args[0].dtype:
             raise Declined.because(Code.PLAN_VERSION, f"{function.name}'s default has another type", node.name)
-        dtype, ignore_nulls = _result_type(function, node, args), node.flag("ignoreNulls")
+        dtype, ignore_nulls = result_type(function, node, args, over_window=True), node.flag("ignoreNulls")
         return WindowCall(name, function.name, tuple(args), dtype, frame, ignore_nulls=ignore_nulls)
 
     def _aggregate(self, node: Node, name: str, frame: Frame) -> WindowCall:
@@ -193,10 +192,7 @@ class _Reader:
             raise Declined.because(Code.FUNCTION, f"{inner.name} is not computed over frames", inner.name)
         if node.flag("isDistinct"):
             raise Declined.because(Code.FUNCTION, f"{function.name}(DISTINCT …) over a window", inner.name)
-        if inner.get("nullOnDivideByZero", True) is not True:
-            raise Declined.because(Code.FUNCTION, f"{function.name} with legacy statistics", inner.name)
-        if function.name == "corr" and self.scope.corr_may_raise:
-            raise Declined.because(Code.FUNCTION, "corr under ANSI may divide by zero before Spark 4.3", inner.name)
+        check_division(function, inner, self.scope)
         args = tuple(translate(arg, self.scope) for arg in inner.children)
         condition = translate(node.child_at(1), self.scope) if len(node.children) > 1 else None
         mode = evaluation_mode(inner)
@@ -204,7 +200,7 @@ class _Reader:
             name,
             in_mode(function, mode).name,
             args,
-            _result_type(function, inner, args),
+            result_type(function, inner, args, over_window=True),
             frame,
             filter=condition,
             ignore_nulls=inner.flag("ignoreNulls", False),
@@ -250,7 +246,7 @@ class _Reader:
         return Bound(BoundKind.OFFSET, internal_value(value, dtype))
 
     def _check_calendar(self, key: pa.DataType, what: str, *, needs_utc: bool = False) -> None:
-        """Only a TIMESTAMP has a zone; where its clocks change, moving by the calendar is not moving by a distance."""
+        """Decline calendar arithmetic in zones whose clocks change. Only a TIMESTAMP has a zone."""
         if key != TIMESTAMP:
             return
         rules = self.scope.rules_of(self.scope.zone)
@@ -261,8 +257,8 @@ class _Reader:
 def _narrow_average(tree: Node) -> Node | None:
     """The window expression in `cast(avg(UnscaledValue(x)) OVER … / 100.0 AS decimal(p+4,s+4))`.
 
-    That is what the optimiser makes of the average of a decimal(p,s) with p + 4 <= 15. Taken as a whole, since only the
-    window function knows that the double in the middle has few enough digits to be printed the same everywhere.
+    The optimiser rewrites the average of a decimal(p,s) with p + 4 <= 15 to this. It is taken as a whole, since only
+    the window function knows that the double in between has few enough digits to be printed the same everywhere.
     """
     if tree.name != "Cast" or len(tree.children) != 1 or tree.children[0].name != "Divide":
         return None
@@ -270,7 +266,7 @@ def _narrow_average(tree: Node) -> Node | None:
     if len(divide.children) != 2 or divide.children[0].name != "WindowExpression":
         return None
     window, divisor = divide.children
-    path = ("AggregateExpression", "Average", "UnscaledValue")
+    path = ("AggregateExpression", AVERAGE.catalyst, "UnscaledValue")
     below = window
     for name in path:
         if not below.children or below.children[0].name != name:
@@ -291,11 +287,3 @@ def _needs_no_order(call: WindowCall) -> bool:
     whole = call.frame.start.kind is BoundKind.UNBOUNDED_PRECEDING
     whole = whole and call.frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
     return whole and function_of(call).order is not Order.DECIDES
-
-
-def _result_type(function: Function, node: Node, args: Sequence[Expr]) -> pa.DataType:
-    dtype = function.result(args[0].dtype if args else pa.null())
-    if dtype is None:
-        shown = ", ".join(spark_name(arg.dtype) for arg in args)
-        raise Declined.because(Code.UNSUPPORTED_TYPE, f"{function.name} of {shown}", node.name)
-    return dtype

@@ -1,13 +1,13 @@
 """sum and avg of decimals, exact in 128 bits, by the rules of `rules.py`.
 
 By group, a sum that leaves its type at any row is lost: ARITHMETIC_OVERFLOW under ANSI, else NULL. An average whose sum
-is fine may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL. Only
-arguments of more than 28 digits can come to that. Without GROUP BY, Spark holds the sum against its type once for each
-of its tasks and once at the end: what is too long in the middle of a task may come back. Where its tasks begin is not
-known here. So a sum of one group whose values are so large that some order of them may leave the type is handed back to
-Spark (`_DecimalSums.depends_on_tasks`).
+is in range may still have too many digits for its own type: NUMERIC_VALUE_OUT_OF_RANGE under ANSI, else NULL; only
+arguments of more than 28 digits can have such an average. Without GROUP BY, Spark compares the sum with its type once
+for each task and once at the end. A sum that exceeds the type in the middle of a task may come back into range. The
+boundaries of Spark's tasks are not known here. So if some order of the values of a single group might leave the type,
+Spark runs the query (`_DecimalSums.depends_on_tasks`).
 
-Over frames, the sum is held whole, and only the result is held against its type. The few frames whose sum may need more
+Over frames, the sum is exact, and only the result is compared with its type. The few frames whose sum may need more
 than 38 digits are computed again with Python's integers.
 """
 
@@ -55,7 +55,7 @@ from sundog.kernels.windows.wide_sums import wide_frame_totals, wide_quotients, 
 from sundog.support import Code, Declined
 
 _LARGEST_FAST_COUNT = 2**32 - 1
-_LARGEST_MAGNITUDE = 1e38 / 2**16  # of one task's rows, so that no part of those of 65,536 tasks leaves 38 digits
+_LARGEST_MAGNITUDE = 1e38 / 2**16  # of one task's rows: so no partial sum over 65,536 tasks exceeds 38 digits
 _LARGEST_FAST_SUM = 0.9e38  # of a frame, as a double
 _Words = npt.NDArray[np.uint64]
 
@@ -79,7 +79,7 @@ class _DecimalSums:
         self.groups = 0
 
     def weigh(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
-        """Note how large the rows of a single group are; call it before `add`, for rows only."""
+        """Record the magnitude of the rows of a single group; call it before `add`, for rows only."""
         if groups.count != 1 or self.dtype.precision < MAX_DIGITS or values.all_null:
             return
         words = values.values if valid is None else values.values[valid != 0]
@@ -88,12 +88,12 @@ class _DecimalSums:
 
     @property
     def depends_on_tasks(self) -> bool:
-        """Whether a part of the rows of the only group may add up to more than the type holds."""
+        """Whether some rows of the only group may add up to more than the type holds."""
         return self.groups == 1 and (self._told or self._magnitude >= _LARGEST_MAGNITUDE)
 
     def check_tasks(self) -> None:
         if self.depends_on_tasks:
-            sentence = "a sum of decimals may leave its type on the way, where Spark's answer depends on its tasks"
+            sentence = "an intermediate sum of decimals may exceed its type, where Spark's answer depends on its tasks"
             raise Declined.because(Code.CAN_RAISE, sentence, "Aggregate")
 
     def add(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
@@ -110,7 +110,7 @@ class _DecimalSums:
             self._overflowed[groups.ids[lost != 0]] = 1
 
     def mark_large(self, flags: Vector) -> None:
-        """Take over what other tasks say of the size of their rows."""
+        """Add the flags of other tasks about the magnitude of their rows."""
         self._told |= not flags.all_null and bool((flags.values & full_mask(flags)).any())
 
     @property
@@ -118,20 +118,20 @@ class _DecimalSums:
         return self._overflowed[: self.groups]
 
     def state(self) -> list[Vector]:
-        """A lost sum is written as zero, which its type holds; the flag tells."""
+        """The sums; a lost one is written as zero, which its type holds, and the flag marks it."""
         sums = self._sums[: self.groups]
         if self.lost.any():
             sums = np.where(self.lost[:, None] != 0, 0, sums)
         return [Vector(self.dtype, self.groups, sums, self.null_state.valid()), Vector(FLAG, self.groups, self.lost)]
 
     def large(self) -> Vector:
-        """The state that `mark_large` takes; NULL, which costs nothing, where there is nothing to say."""
+        """The flags that `mark_large` takes; NULL, which costs nothing, if there are none."""
         if not self.depends_on_tasks:
             return nulls(FLAG, self.groups)
         return Vector(FLAG, self.groups, np.ones(self.groups, np.uint8))
 
     def kept(self) -> Bytes | None:
-        """Validity after losses; None where there are all."""
+        """Validity of the sums; None if none is lost."""
         return both(self.null_state.valid(), (self.lost == 0).view(np.uint8) if self.lost.any() else None)
 
     @property
@@ -181,7 +181,7 @@ class GroupedDecimalSum(Accumulator):
 
 
 class GroupedDecimalAverage(Accumulator):
-    """A state is that of the sum, with a count."""
+    """A state is that of the sum, and a count."""
 
     def __init__(self, call: AggregateCall, *, forgiving: bool = False) -> None:
         super().__init__(call)
@@ -242,7 +242,7 @@ class GroupedDecimalAverage(Accumulator):
         return Vector(self.call.dtype, self.groups, quotients, None if valid is None or valid.all() else valid)
 
     def _divide_exactly(self, group: int, count: int, factor: int) -> tuple[tuple[int, int], bool]:
-        """For a group of more rows than the kernel's divisor holds."""
+        """The average of a group with more rows than the kernel's divisor holds."""
         quotient = exact_half_up(self._total(group) * factor, count)
         words = quotient.to_bytes(16, "little", signed=True)
         low, high = (int.from_bytes(part, "little", signed=True) for part in (words[:8], words[8:]))
@@ -313,7 +313,7 @@ class FramedDecimalSum(MergeableFunction):
         return int(10 ** (self.call.dtype.scale - self._scale))
 
     def _exact(self, total: int, count: int) -> int | None:
-        """The unscaled result; None where its type cannot hold it."""
+        """The unscaled result; None if its type cannot hold it."""
         result = exact_half_up(total * self._factor, count) if self._average else total
         if fits(result, self.call.dtype):
             return result

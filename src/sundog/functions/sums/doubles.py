@@ -1,13 +1,13 @@
 """sum and avg that work in doubles: of floats, avg of integers, and avg of narrow decimals over frames.
 
-By group, rows are added in their order; Spark's order depends on its tasks, so that the last bits of such a sum may
-differ, as they do between two runs of Spark.
+By group, rows are added in their order. Spark's order depends on its tasks, so the last bits of such a sum may differ,
+as they do between two runs of Spark.
 
-Over frames, Spark recomputes a sliding frame from its first row to its last. That order shows in the last bits, and in
-all of them where large values cancel: over 1e16, 1, -1e16, 1 Spark says 1, the exact sum is 2. So frames that are cheap
-to add up in order are (they are then Spark's sums bit for bit), wide ones are summed exactly and rounded once, and of
-those the ones in which values cancel are added up in order after all. `_CANCELS` is set so that this costs about 20
-additions per row on random values of both signs, whatever the width, and nothing where all values have one sign.
+Over frames, Spark recomputes a sliding frame from its first row to its last. That order decides the last bits, and all
+bits if large values cancel: over 1e16, 1, -1e16, 1 Spark's sum is 1, the exact sum is 2. So short frames are added up
+in order (and equal Spark's sums bit for bit). Wide ones are summed exactly and rounded once, except those in which
+values cancel, which are added up in order. `_CANCELS` is set so that this costs about 20 additions per row on random
+values of both signs, whatever the width, and nothing if all values have one sign.
 """
 
 from __future__ import annotations
@@ -45,16 +45,18 @@ from sundog.kernels.windows.sliding import (
     divide_by_counts,
     ordered_cost,
     ordered_sums,
+    sums_in_order,
     survey_doubles,
     widest_frame,
 )
 
+# These numbers decide the last bits of a sum. So they are not costs: a user cannot change them.
 _MAX_ORDERED_ADDITIONS_PER_ROW = 8  # up to which frames are added up in order
-_CANCELS = 4.4e-4  # times the expected size of a random sum: below it, the values of a frame cancel
-_NARROW = 256  # rows of a frame, beyond which fewer and fewer frames are taken to cancel
+_CANCELS = 4.4e-4  # a frame's sum over the expected size of a random sum: below it, its values cancel
+_NARROW = 256  # rows of a frame, beyond which a smaller and smaller share of frames counts as cancelling
 _WIDEST_RECOMPUTED = 16384  # rows of a frame that is added up in order because its values cancel
-_TAME_RATIO = 2.0**40  # of the largest to the smallest value, up to which those of both signs add up range by range
-_HUGE = 1e300  # beyond it a sum may overflow on its way, so that only Spark's order gives Spark's answer
+_TAME_RATIO = 2.0**40  # of the largest to the smallest value, up to which values of both signs add up range by range
+_HUGE = 1e300  # beyond it a partial sum may overflow, so that only Spark's order gives Spark's answer
 _EXACT_DOUBLES = 2**53  # integers up to it are doubles
 _WIDE_CONTEXT = Context(prec=120)
 
@@ -159,8 +161,8 @@ class FramedDoubleSum(MergeableFunction):
         values, counts = elements.arrays
         return Elements(len(starts), (double_sums(values, starts, stops), frame_counts(counts, starts, stops)))
 
-    def essence(self, elements: Elements) -> Elements:
-        """The sum in two doubles, the second what the first is off by."""
+    def summary(self, elements: Elements) -> Elements:
+        """The sum in two doubles, the second being the error of the first."""
         values, counts = elements.arrays
         number = elements.count if counts is None else int(counts.sum())
         total, error = compensated_sum(values)
@@ -172,14 +174,15 @@ class FramedDoubleSum(MergeableFunction):
         return Elements(2, (np.array([high, low]), np.array([number, 0], np.int64)))
 
     def hazard(self, elements: Elements) -> Hazard:
-        magnitude, largest, smallest, falls, rises = survey_doubles(elements.arrays[0])
+        *sizes, falls, rises = survey_doubles(elements.arrays[0].view(np.int64))
+        largest, smallest = np.array(sizes, np.int64).view(np.float64).tolist()
         if not largest:
             return Hazard()
         signs = frozenset(sign for sign, there in ((False, falls), (True, rises)) if there)
-        return Hazard(magnitude, largest, smallest, signs)
+        return Hazard(largest * elements.count, largest, smallest, signs)
 
     def is_harmless(self, hazard: Hazard) -> bool:
-        """Values of one sign, or of like size, add up the same range by range, to within rounding."""
+        """Values of one sign, or of similar magnitude, add up the same range by range, except for rounding."""
         tame = len(hazard.signs) < 2 or hazard.largest <= hazard.smallest * _TAME_RATIO
         return tame and hazard.magnitude < _HUGE
 
@@ -196,7 +199,7 @@ class FramedDoubleSum(MergeableFunction):
 
 
 def averages(sums: Doubles, counts: Longs) -> Doubles:
-    """Sums by counts; anything where a count is 0."""
+    """Sums divided by counts; undefined if a count is 0."""
     result: Doubles = sums / np.maximum(counts, 1)
     return result
 
@@ -209,12 +212,12 @@ def decimal_longs(array: pa.Array) -> Longs:
 def frame_sums_in_order(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
     """The sum of each frame from its first row to its last: Spark's, bit for bit."""
     result = np.empty(len(starts))
-    ordered_sums(values, starts, stops, np.arange(len(starts)), 0.0, result)
+    sums_in_order(values, starts, stops, result)
     return result
 
 
 def double_sums(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
-    """The sum of each frame: exactly Spark's where that is cheap or where values cancel, else exact, rounded once."""
+    """The sum of each frame: exactly Spark's if that is cheap or if values cancel, else exact and rounded once."""
     result = np.empty(len(starts))
     if not len(starts):
         return result
@@ -241,7 +244,7 @@ def double_sums(values: Doubles, starts: Positions, stops: Positions) -> Doubles
 
 @dataclass(frozen=True)
 class _Profile:
-    """What decides how a column of doubles is summed."""
+    """The facts that decide how a column of doubles is summed."""
 
     finite: bool
     mixed: bool
@@ -261,7 +264,7 @@ class _Profile:
 
 
 def _add_infinities(values: Doubles, starts: Positions, stops: Positions, sums: Doubles) -> None:
-    """What NaN and infinities do to the sum of a frame: NaN and opposite infinities give NaN."""
+    """Add NaN and infinities to the sums of frames: NaN, or infinities of both signs, give NaN."""
     numbers = [
         frame_counts(mask.astype(np.int64), starts, stops)
         for mask in (np.isnan(values), values == math.inf, values == -math.inf)
@@ -273,7 +276,7 @@ def _add_infinities(values: Doubles, starts: Positions, stops: Positions, sums: 
 
 
 def _exact_sum(values: Doubles) -> float:
-    """The sum of all values, exact and rounded once; NaN and infinities as adding them would give."""
+    """The sum of all values, exact and rounded once; with NaN and infinities as in ordinary addition."""
     result = np.empty(1)
     finite = np.isfinite(values)
     bounds = np.zeros(1, np.int32), np.array([len(values)], np.int32)
@@ -284,7 +287,7 @@ def _exact_sum(values: Doubles) -> float:
 
 
 def _decimals_of_doubles(values: Doubles, valid: Bools, dtype: pa.DataType) -> pa.Array:
-    """Doubles as decimals, HALF_UP on the digits that the double prints with, as Spark's cast does it."""
+    """Doubles as decimals, HALF_UP on the digits with which the double is printed, like Spark's cast."""
     scaled = np.where(valid, values, 0.0) * 10.0**dtype.scale
     numbers = np.floor(np.abs(scaled) + 0.5)
     near_tie = np.abs(np.abs(scaled) - np.floor(np.abs(scaled)) - 0.5) < 1e-15 * (1.0 + np.abs(scaled))

@@ -1,4 +1,4 @@
-"""sum, avg, try_sum, try_avg: which implementation serves which argument type."""
+"""sum, avg, try_sum, try_avg: the implementation for each argument type."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _sum_rounds(dtype: pa.DataType) -> bool:
 
 
 def _average_rounds(dtype: pa.DataType) -> bool:
-    """Integers of up to 32 bits add up to what a double holds exactly."""
+    """Whether the average rounds. Sums of integers of up to 32 bits are exact in a double."""
     return bool(pa.types.is_floating(dtype) or (pa.types.is_integer(dtype) and dtype.bit_width == 64))
 
 
@@ -84,7 +84,8 @@ def _average(name: str, *, catalyst: str = "", tried_as: str | None = None) -> F
 
 
 SUM = _sum("sum", catalyst="Sum", tried_as="try_sum")
-# What Catalyst makes of the average of a decimal(p,s) over a frame if p + 4 <= 15: a double in the middle.
+AVERAGE = _average("avg", catalyst="Average", tried_as="try_avg")
+# Catalyst computes the average of a decimal(p,s) over a frame through a double if p + 4 <= 15.
 AVERAGE_OF_UNSCALED = Function(
     name="avg_unscaled",
     result=average_type,
@@ -95,7 +96,7 @@ AVERAGE_OF_UNSCALED = Function(
 FUNCTIONS = (
     SUM,
     _sum("try_sum"),
-    _average("avg", catalyst="Average", tried_as="try_avg"),
+    AVERAGE,
     _average("try_avg"),
     AVERAGE_OF_UNSCALED,
 )

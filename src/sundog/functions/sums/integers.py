@@ -1,8 +1,7 @@
 """sum of integers and day-time intervals, avg of intervals: in 64 bits, by the rules of `rules.py`.
 
-Whether a sum leaves 64 bits is asked at every row, in the order of rows, as in Spark. Most sums cannot: values are few
-or narrow. By group that is known from the batch at hand, over frames from the widest frame; only the others are
-checked.
+As in Spark, a sum is compared with 64 bits at every row, in the order of rows. Most sums cannot overflow: values are
+few or narrow. By group the current batch shows that, over frames the widest frame; only other sums are checked.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class GroupedIntegerSum(Accumulator):
             raise integer_overflow(self.call.dtype)
 
     def _is_safe(self, values: Vector) -> bool:
-        """Whether so many values of a narrow type cannot take any sum out of its own."""
+        """Whether the values' type is too narrow for this many of them to overflow any sum."""
         if values.values.itemsize == 8 or len(self._sums) > values.length:
             return False
         most = values.length << (8 * values.values.itemsize - 1)
@@ -179,20 +178,20 @@ class FramedIntegerSum(MergeableFunction):
 
     @property
     def _cannot_overflow(self) -> bool:
-        """2^31 rows of 32 bits fit 64."""
+        """Whether no sum can: 2^31 rows of 32 bits fit 64."""
         dtype = self.call.args[0].dtype
         return bool(pa.types.is_integer(dtype)) and dtype.bit_width <= 32
 
 
 def integer_sums(values: npt.NDArray[Any], starts: Positions, stops: Positions) -> Longs:
-    """The sum of each frame, which wraps around."""
+    """The sum of each frame, wrapped around."""
     result = np.empty(len(starts), np.int64)
     sliding_sums(values, starts, stops, result)
     return result
 
 
 def _risky_frames(values: Longs, starts: Positions, stops: Positions) -> Longs:
-    """The frames in which a sum may leave 64 bits on its way."""
+    """The frames in which a partial sum may leave 64 bits."""
     if not len(values):
         return np.zeros(0, np.int64)
     largest = max(abs(int(values.min())), abs(int(values.max())))
@@ -202,7 +201,7 @@ def _risky_frames(values: Longs, starts: Positions, stops: Positions) -> Longs:
 
 
 def frames_above(sizes: Doubles, starts: Positions, stops: Positions, limit: float) -> Longs:
-    """The frames whose values are together larger than the limit, to within rounding."""
+    """The frames whose sum of sizes exceeds the limit, to within rounding."""
     totals = np.concatenate([[0.0], np.cumsum(sizes)])
     risky = np.empty(len(starts), np.bool_)
     frame_magnitudes(totals, starts, stops, limit - float(totals[-1]) * 1e-9, risky)

@@ -7,11 +7,11 @@
 | decimal(p,s) | decimal(p+10,s) | decimal(p+4,s+4), half up | raises under ANSI, else NULL |
 | interval day to second | itself | itself, half up | raises |
 
-try_sum and try_avg give NULL instead of all that. Precisions and scales end at 38.
+try_sum and try_avg give NULL in all these cases. Precisions and scales are at most 38.
 
-When it is asked whether a sum is out of range differs. Integers: at every row, in the order of rows. Decimals by group:
-at every row, too; over a frame the sum is held whole and only the result is asked. So the errors differ as well: by
-group the sum of decimals overflowed (`SparkQueryError.decimal_sum_overflow`), over a frame the result does not fit
+Sums are compared with their range at different times. Integers: at every row, in the order of rows. Decimals by group:
+at every row, too; over a frame the sum is exact and only the result is compared. So the errors differ as well: by group
+the sum of decimals overflowed (`SparkQueryError.decimal_sum_overflow`), over a frame the result does not fit
 (`SparkQueryError.decimal_out_of_range`).
 """
 
@@ -53,7 +53,7 @@ def average_type(dtype: pa.DataType) -> pa.DataType | None:
 
 
 class OutOfRange(Enum):
-    """What becomes of a sum or average that its type cannot hold."""
+    """What happens to a sum or average that its type cannot hold."""
 
     RAISES = "raises"
     WRAPS = "wraps around"
@@ -92,7 +92,7 @@ def integer_overflow(dtype: pa.DataType) -> SparkQueryError:
 
 
 def half_up(sums: Longs, counts: Longs) -> Longs:
-    """Quotients, half away from zero. Also of -2^63, whose size is no int64."""
+    """Quotients, rounded half away from zero. Also for -2^63, whose absolute value is no int64."""
     divisors = np.maximum(counts, 1).view(np.uint64)
     whole, rest = np.divmod(np.where(sums < 0, -sums, sums).view(np.uint64), divisors)
     size = (whole + (rest >= divisors - rest)).view(np.int64)
@@ -101,7 +101,7 @@ def half_up(sums: Longs, counts: Longs) -> Longs:
 
 
 def exact_half_up(dividend: int, divisor: int) -> int:
-    """The same of numbers of any length."""
+    """The same for numbers of any length."""
     size = (2 * abs(dividend) + divisor) // (2 * divisor)
     return size if dividend >= 0 else -size
 
@@ -121,11 +121,11 @@ def unscaled_of(low: int, high: int) -> int:
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
-    """As Spark shows it in an error. Made from digits: Decimal's arithmetic would round to 28 of them."""
+    """The decimal as Spark shows it in an error. Made from digits: Decimal's arithmetic would round to 28 of them."""
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def quotient_shown(total: int, count: int, scale: int) -> Decimal:
-    """An average of decimals as Spark shows it in an error: with 39 places, the rest cut off."""
+    """An average of decimals as Spark shows it in an error: with 39 places, truncated."""
     digits = abs(total) * 10 ** (_SHOWN_PLACES - scale) // count
     return decimal_of(-digits if total < 0 else digits, _SHOWN_PLACES)

@@ -1,28 +1,28 @@
-"""Machine code of kernels on disk, shared by processes that start at the same moment and know nothing of each other.
+"""Machine code of kernels on disk, shared by processes that start at the same moment without communicating.
 
 Every executor of a cluster starts its Python workers at once, on an empty folder, with the same kernels. numba's own
 cache is not made for that. It keeps an index file per function that names numbered data files, and changes the two
 one after the other:
 
-- two processes that compile one function for different types both take number 1, so the index of one may come to name
-  the code of the other: machine code that is then called with arguments of other types;
+- two processes that compile one function for different types both take number 1, so the index of one may name the code
+  of the other, which is then called with arguments of other types;
 - after an edit the new index is published before the new data, so a reader in between runs the *old* code;
 - a damaged file raises `EOFError` in every later process;
 - the source stamp covers the function's own file, not the helpers it calls from another;
 - for a source inside a zip (sundog as sent by `addPyFile`) the folder is tried neither for access nor for ownership.
 
-Here an entry is one file, whose name is a digest of everything that went into the code: source, argument types, Python,
-numba, CPU with its features. There is no index, a file never changes its meaning, and it appears by `os.replace`,
-whole. A digest over name and contents turns a damaged or renamed file into a miss. The source is read through the
-module's loader, so that a zip is as good as a folder.
+Here an entry is one file, named by a digest of everything that went into the code: source, argument types, Python,
+numba, CPU with its features. There is no index, a file never changes its meaning, and it appears complete, by
+`os.replace`. A digest over name and contents turns a damaged or renamed file into a miss. The source is read through
+the module's loader, so it may be in a zip.
 
-Loading an entry runs what is in it (it is a pickle of machine code), and the digest is no proof of who wrote it:
-anybody can compute it. What proves it is the owner of file and folder (`private_files`). A file that another user can
-have written is not loaded; it is a miss, with a warning.
+Loading an entry executes its content (a pickle of machine code). The digest does not prove who wrote it, as anybody can
+compute it; the owner of file and folder does (`private_files`). A file that another user can have written is not
+loaded: it is a miss, with a warning.
 
-So that all of those processes do not compile the same thing, a process that misses takes a lock file, looks again,
-and compiles. The others wait a limited time; a lock that cannot be taken or never comes costs one superfluous
-compilation and nothing else. Correctness never rests on it.
+So that not all of those processes compile the same thing, a process that misses takes a lock file, looks again, and
+compiles. The others wait a limited time. A lock that cannot be taken, or is never released, costs one superfluous
+compilation; correctness does not depend on it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ except ImportError:  # not POSIX: no lock, and every process compiles for itself
 
 log = logging.getLogger("sundog")
 LONGEST_WAIT_SECONDS = 30.0
-_KERNELS = "sundog.kernels"  # the package whose modules call each other, whichever of them a function is in
+_KERNELS = "sundog.kernels"  # the package whose modules may call each other
 _POLL_SECONDS = 0.02
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -86,7 +86,7 @@ def install_code_cache(dispatcher: Any) -> None:
             try:
                 return compile_or_load(sig)
             finally:
-                code.release()  # also where the compilation failed and nothing was saved
+                code.release()  # also if the compilation failed and nothing was saved
 
     dispatcher._cache = code
     dispatcher.compile = compile_once
@@ -128,7 +128,7 @@ class CodeCache(_Cache):  # type: ignore[misc]
             parts = _read(path)
         if parts is None:
             return None
-        rtsys.initialize(target_context)  # what machine code calls at run time; a compiler would need far more
+        rtsys.initialize(target_context)  # the runtime that machine code calls; a compiler would need far more
         return CompileResult._rebuild(target_context, *parts)
 
     def save_overload(self, sig: Any, cres: Any) -> None:
@@ -138,10 +138,10 @@ class CodeCache(_Cache):  # type: ignore[misc]
         _publish(path, dumps(cres._reduce()))
 
     def release(self) -> None:
-        """Let other processes go on: the entry is there, or will not be."""
+        """Let other processes continue: the entry exists, or will not."""
         for path, descriptor in self._locks.items():
             path.unlink(missing_ok=True)
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # not by closing alone: a child forked meanwhile has it open too
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough: a child forked meanwhile has it open too
             os.close(descriptor)
         self._locks.clear()
 

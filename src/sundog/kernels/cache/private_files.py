@@ -1,11 +1,11 @@
-"""Files that a process executes, machine code and scripts, kept where other users of the machine cannot change them.
+"""Files that a process executes, machine code and scripts, kept so that other users cannot change them.
 
-A file is trusted if it, and the folder it is in, belong to this user or to root and can be written by nobody else. Both
-are opened first, without following a link, and what was opened is then looked at: between a look at a *path* and its
-use another user could put something else there. What is made here is open to its owner only, whatever the umask.
+A file is trusted if it and its folder belong to this user or to root and nobody else can write them. Both are opened
+first, without following links, and the opened objects are checked: between checking a *path* and using it another user
+could put something else there. New files are open to their owner only, whatever the umask.
 
-Windows has neither owners nor modes in this form. There a user's cache folder is inside his profile, and nothing is
-checked.
+Windows has neither owners nor modes in this form. There a user's cache folder is inside the user's profile, and nothing
+is checked.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def make_folders(path: Path) -> None:
             break
         missing.append(folder)
     for folder in reversed(missing):
-        with suppress(FileExistsError):  # another process was faster; whoever uses the folder looks at its owner
+        with suppress(FileExistsError):  # another process was faster; the owner is checked before the folder is used
             folder.mkdir(mode=_FOLDER_MODE)
             if folder.lstat().st_mode & _FOLDER_MODE != _FOLDER_MODE:  # a umask that takes away the owner's own rights
                 folder.chmod(_FOLDER_MODE)

@@ -1,14 +1,12 @@
-"""Where sundog may keep files of its own between processes: machine code, and the Java folder made from a wheel.
+"""The folder for sundog's own files between processes: machine code, and the Java folder made from a wheel.
 
-Both are things that a process executes, so the folder must belong to the user and be closed to others: `/tmp` is where
-anybody could have put a file of the right name first. An executor's Python often has no home, or one it may not
-write to, and then the folder under `/tmp` serves; where that will not do either, there is no folder and the caller
-does without.
+Processes execute these files, so the folder must belong to the user and be closed to others: in `/tmp` itself, anybody
+could have put a file of the right name first. An executor's Python often has no home, or one that it may not write;
+then a private folder under `/tmp` is used. If that is impossible too, there is no folder and the caller does without.
 
-`SUNDOG_CACHE_DIR` names the folder instead. It may be read-only (baked into a container image by root, say): what is in
-it is used, and nothing is added. One that another user owns or can write is refused, and no other takes its place:
-`sundog doctor` and a warning say why. This module is here, and not beside `config`, because kernels import nothing of
-sundog.
+`SUNDOG_CACHE_DIR` names the folder instead. It may be read-only (made by root in a container image, say): then its
+files are used, and none is added. One that another user owns or can write is refused, without a replacement; `sundog
+doctor` and a warning say why. This module is here, not beside `config`, because kernels import nothing of sundog.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ ENVIRONMENT_VARIABLE = "SUNDOG_CACHE_DIR"
 
 @dataclass(frozen=True)
 class UserCache:
-    """The folder, or none; and what was wrong with the better places that were tried first."""
+    """The folder, or none; and the problems of better folders that were tried first."""
 
     path: Path | None
     writable: bool
@@ -86,7 +84,7 @@ def _make(path: Path) -> str | None:
 
 
 def _why_not_writable(path: Path) -> str | None:
-    """Tried, not asked: a read-only mount says that its permissions are fine."""
+    """Whether it can be written, by writing: a read-only mount reports normal permissions."""
     try:
         tempfile.TemporaryFile(dir=path).close()
     except OSError as error:

@@ -1,8 +1,9 @@
 """Group numbers without hashing, for keys that are few small numbers: a slot of a table for every possible key.
 
 A key of region ids from 1 to 9000, of three booleans or of the numbers of a dictionary's entries has so few possible
-values that its place in a table can be computed. Two passes, of which neither waits for what it wrote before: a row of
-each slot, whose key is then looked up, and the group of each row's slot. They take 1 ns a row, the hash table 8 to 20.
+values that its place in a table can be computed. There are two passes, neither of which waits for its own writes: one
+row for each slot, whose key is then looked up, and the group of each row's slot. They take 1 ns a row, the hash table 8
+to 20.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Rows of words -> hashes -> dense group numbers: one hash table for every combination of key types.
 
-A row's key is `words[row]`, a few int64 words that are equal exactly if the keys are (`columns/key_words.py`
-makes them so), but for the second word of a long string, where the bytes decide. So one machine code serves all keys.
-Hashes of strings are expensive and come ready-made; those of numbers are computed where they are needed, which is
-cheaper than to store, move and load them (`hashes` is empty then).
+A row's key is `words[row]`, a few int64 words that are equal exactly if the keys are (`columns/key_words.py` makes them
+so), but for the second word of a long string, where the bytes decide. So one machine code serves all keys. Hashes of
+strings are expensive and are given; those of numbers are computed where they are needed, which is cheaper than storing,
+moving and loading them (`hashes` is empty then).
 
-The table holds row numbers only, four bytes a slot: a new group is represented by the row that founded it, and nothing
-is copied. A table for all rows starts small and grows with the groups, so that few groups stay in the first-level
-cache; many groups come here already cut into buckets of cache size, whose table has its full size at once. Tried and
-slower on 5 million rows: eight-byte slots that carry part of the hash (2 to 3 times, since the table falls out of the
-cache), comparing the hashes of numbers before the numbers (1.2 times; for strings it saves reading their bytes),
-allocating the table inside the loop when it grows (5 times: the loop then counts references to it).
+The table has row numbers only, four bytes a slot: a group is represented by its first row, and nothing is copied. A
+table for all rows starts small and grows with the groups, so that few groups stay in the first-level cache. Many groups
+are given in buckets of cache size, whose table has its full size at once. Tried and slower on 5 million rows:
+eight-byte slots that carry part of the hash (2 to 3 times, since the table no longer fits the cache); comparing the
+hashes of numbers before the numbers (1.2 times; for strings it saves reading their bytes); allocating the table inside
+the loop when it grows (5 times: the loop then counts references to it).
 
-No hash is ever trusted: equality is always checked on the words and bytes themselves.
+No hash is trusted: equality is always checked on the words and bytes themselves.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def assign_partitions(
     """`target[row]` becomes a number below `partitions`; `counts` is raised by the rows of each.
 
     Every split in a group-by (between tasks, into buckets of cache size, into spill files) has its own `level`, which
-    remixes the hash: rows that one split has put together are spread again by the next.
+    remixes the hash. Rows that one split has put together are spread again by the next.
     """
     for row in range(target.size):
         mixed = hashes[row] if hashes.size > 0 else _plain_hash(words, row, null_words)
@@ -312,7 +312,7 @@ def find_groups(
     group_hashes: Any,
     ids: Any,
 ) -> None:
-    """As `assign_groups` without adding keys: -1 for one that is not in the table, all of whose slots are in use."""
+    """The group of each row in a table that is not changed; -1 for an unknown key. All slots of `table` are used."""
     mask = np.uint64(table.size - 1)
     rows = words.shape[0]
     slots_at, words_at, hashes_at = table.ctypes.data, group_words.ctypes.data, group_hashes.ctypes.data

@@ -1,7 +1,7 @@
-"""Moving columns: by partition, so that the rows of each lie in one piece; and in and out of rows of words.
+"""Moving columns: by partition, so that the rows of each are contiguous; and in and out of rows of words.
 
-At most 64 partitions in one pass: beyond that the places being written no longer fit the translation buffer of the
-processor, and a pass costs 8 ns a row instead of 2.
+At most 64 partitions in one pass: with more, the places being written no longer fit the processor's translation buffer,
+and a pass costs 8 ns a row instead of 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sets of integers as bits: one bit a value where values are dense, a Bloom filter where they are not.
 
 The Bloom filter sets four bits of one 64-bit word for each key, so that a test touches one cache line. With 16 bits a
-key, about one in a hundred keys that are not in the set passes.
+key, one in two hundred keys that are not in the set passes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _bloom_word(hashed: Any, words: int) -> Any:
 
 @kernel
 def mark_bloom(keys: Any, valid: Any, words: Any) -> None:
-    """Add keys to a Bloom filter of so many 64-bit words."""
+    """Add keys to a Bloom filter, given as an array of 64-bit words."""
     for row in range(keys.size):
         if valid.size == 0 or valid[row] != 0:
             hashed = fold(np.uint64(0), np.uint64(np.int64(keys[row])))

@@ -17,7 +17,7 @@ from sundog.kernels.compile import kernel
 def number_direct(keys: Any, valid: Any, low: int, slots: Any, ids: Any) -> int:
     """Number distinct keys in order of appearance, by a table with a slot for each value from `low` on.
 
-    `slots` starts as -1 everywhere. A NULL gets -1. Gives back how many keys there are.
+    A slot is 0 at first, and then the number of its key and 1. A NULL gets -1. Gives back how many keys there are.
     """
     count = 0
     for row in range(keys.size):
@@ -25,10 +25,10 @@ def number_direct(keys: Any, valid: Any, low: int, slots: Any, ids: Any) -> int:
             ids[row] = -1
             continue
         slot = np.int64(keys[row]) - low
-        if slots[slot] < 0:
-            slots[slot] = count
+        if slots[slot] == 0:
             count += 1
-        ids[row] = slots[slot]
+            slots[slot] = count
+        ids[row] = slots[slot] - 1
     return count
 
 
@@ -38,7 +38,7 @@ def find_direct(keys: Any, valid: Any, low: int, slots: Any, ids: Any) -> None:
     for row in range(keys.size):
         slot = np.uint64(np.int64(keys[row])) - np.uint64(low)  # below `low` it is huge: unsigned numbers wrap around
         known = slot < np.uint64(slots.size) and (valid.size == 0 or valid[row] != 0)
-        ids[row] = slots[slot] if known else -1
+        ids[row] = slots[slot] - 1 if known else -1
 
 
 @kernel
@@ -59,11 +59,11 @@ def rows_by_number(ids: Any, starts: Any, rows: Any) -> None:
 
 
 @kernel
-def count_partners(ids: Any, starts: Any, keeps_lonely: bool, counts: Any) -> int:
-    """`counts[row]` becomes the number of pairs of a probe row; one without a partner counts if it is kept."""
+def count_partners(ids: Any, starts: Any, keeps_unmatched: bool, counts: Any) -> int:
+    """`counts[row]` becomes the number of pairs of a probe row; 1 for an unmatched one that is kept."""
     total = 0
     for row in range(ids.size):
-        pairs = 1 if keeps_lonely else 0
+        pairs = 1 if keeps_unmatched else 0
         if ids[row] >= 0:
             pairs = starts[ids[row] + 1] - starts[ids[row]]
         counts[row] = pairs
@@ -72,20 +72,25 @@ def count_partners(ids: Any, starts: Any, keeps_lonely: bool, counts: Any) -> in
 
 
 @kernel
-def write_pairs(ids: Any, first: int, counts: Any, starts: Any, rows: Any, probe_rows: Any, build_rows: Any) -> None:
-    """The pairs of the probe rows from `first` on, as many as `counts` has; -1 is no partner."""
-    place = 0
-    for at in range(counts.size):
-        row = first + at
-        for partner in range(counts[at]):
+def write_pairs(
+    ids: Any, counts: Any, first: int, partner: int, starts: Any, rows: Any, probe_rows: Any, build_rows: Any
+) -> None:
+    """Fill `probe_rows` and `build_rows` with the pairs from probe row `first` on, of which some partners were written
+    before; -1 is no partner. There are as many pairs."""
+    place, row = 0, first
+    while place < probe_rows.size:
+        end = min(counts[row], partner + probe_rows.size - place)
+        for at in range(partner, end):
             probe_rows[place] = row
-            build_rows[place] = rows[starts[ids[row]] + partner] if ids[row] >= 0 else -1
+            build_rows[place] = rows[starts[ids[row]] + at] if ids[row] >= 0 else -1
             place += 1
+        partner = 0
+        row += 1
 
 
 @kernel
 def write_single_pairs(ids: Any, rows: Any, probe_rows: Any, build_rows: Any) -> int:
-    """The same where each key has one row and probe rows without a partner are dropped; gives back how many pairs."""
+    """The same if each key has one row and unmatched probe rows are dropped; returns the number of pairs."""
     place = 0
     for row in range(ids.size):
         if ids[row] >= 0:

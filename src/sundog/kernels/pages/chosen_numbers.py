@@ -1,8 +1,8 @@
-"""A few rows of column chunks of numbers: pages that hold none of them are not even read, and of the others only the
-chosen rows are decoded.
+"""A few rows of number column chunks: pages without any of them are not read, and of the others only the chosen rows
+are decoded.
 
-As `number_chunks.py` otherwise, with the same chunks and buffers. A join's filter or a WHERE that leaves one row in a
-hundred leaves some in every page, mostly; a page is then decompressed, and a hundredth of it decoded.
+Otherwise like `number_chunks.py`, with the same chunks and buffers. If a key filter or a WHERE leaves one row in a
+hundred, most pages still have some; such a page is decompressed, and a hundredth of it decoded.
 """
 
 from __future__ import annotations

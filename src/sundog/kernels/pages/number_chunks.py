@@ -1,8 +1,8 @@
 """Column chunks of numbers -> arrays: read, decompressed and decoded page by page, any number of chunks in one call.
 
-A call of a kernel releases the GIL and waits to get it back. Two threads that read chunks of 100 kB, with a
-call for each step on the way, wait for each other so much that both together are hardly faster than one. And a page
-that is decoded as soon as it is read is still in the cache.
+A kernel call releases the GIL and waits to get it back. Two threads that read chunks of 100 kB with a call for each
+step wait for each other so much that both together are hardly faster than one. And a page that is decoded as soon as it
+is read is still in the cache.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from sundog.kernels.pages.parquet_values import (
 )
 from sundog.kernels.pointers import copy_bytes, load_u32, load_u64, store_u32, store_u64
 
-# A chunk: its first page and how many it has; where its bytes are, in memory (or 0) and in the file; where its pages
-# have been decompressed to (or 0: they are stored as they are, or in Snappy); bytes of a number as stored and as
-# wanted; the address of the first number to be written and the place of its row's byte in `valid`.
+# A column chunk, one number per field: its first page and number of pages; the address of its bytes in memory (or 0)
+# and their offset in the file. Then the address of its decompressed pages (or 0 if they are stored uncompressed or in
+# Snappy), and the bytes of a number as stored and as wanted. Last, the address of the first number to be written, and
+# the place of its row's byte in `valid`.
 FIRST_PAGE, PAGES, ADDRESS, OFFSET, DECOMPRESSED, STORED_WIDTH, WIDTH, OUT, FIRST_ROW = range(9)
 
 
@@ -35,10 +36,9 @@ FIRST_PAGE, PAGES, ADDRESS, OFFSET, DECOMPRESSED, STORED_WIDTH, WIDTH, OUT, FIRS
 def decode_numbers(file: int, chunks: Any, stored: Any, buffers: Any, valid: Any, missing: Any) -> None:
     """Decode all chunks; `missing` tells how many rows of each have no value, or `BROKEN`.
 
-    `file` is the descriptor of the file. `buffers` are the addresses of memory for the largest page as stored, for
-    the largest one decompressed, and for the largest dictionary. Behind each of them, and behind the numbers that are
-    written, there are `SLACK` bytes: numbers of all widths are moved eight bytes at a time, and what is written too
-    much is written over by the next.
+    `file` is the descriptor of the file. `buffers` are the addresses of memory for the largest page as stored, for the
+    largest one decompressed, and for the largest dictionary. Each of them, and the output, is followed by `SLACK`
+    bytes. Numbers of all widths are moved eight bytes at a time, and the next number overwrites the surplus bytes.
     """
     for number in range(chunks.shape[0]):
         chunk = chunks[number]

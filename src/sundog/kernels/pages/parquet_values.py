@@ -1,8 +1,8 @@
 """The bytes of a Parquet page -> which rows have a value, numbers, numbers of dictionary entries, strings.
 
-Every kernel reads between two addresses and no byte beyond, whatever the page claims: what does not fit gives `BROKEN`,
-and the caller leaves the chunk to Arrow, which knows what to say of it. All pages of a chunk are decoded by one call,
-behind each other. `valid` has a byte for each row, and is empty where all of them have a value.
+Every kernel reads between two addresses and no byte beyond, whatever the page claims. Values that do not fit give
+`BROKEN`, and the caller leaves the chunk to Arrow, which decodes or refuses it. All pages of a chunk are decoded by one
+call, one after the other. `valid` has a byte for each row, and is empty if all of them have a value.
 """
 
 from __future__ import annotations
@@ -211,6 +211,34 @@ def _spread(values: Any, valid: Any, out: Any) -> None:
         if valid[row] != 0:
             out[row] = values[value]
             value += 1
+
+
+@kernel
+def pick_views(page: Any, places: Any, views: Any) -> int:
+    """The strings at ascending places of such a page as `views_of_plain` reads, empty for a negative place. Those
+    between are passed over by their lengths."""
+    address: Any = page[VALUES]
+    end = page[VALUES_END]
+    passed: Any = 0
+    start: Any = address
+    length: Any = np.int64(0)
+    for at in range(places.size):
+        views[at, 0] = 0
+        views[at, 1] = 0
+        if places[at] < 0:
+            continue
+        while passed <= places[at]:
+            if address + 4 > end:
+                return BROKEN
+            length = np.int64(load_up_to(address, end) & np.uint64(0xFFFFFFFF))
+            start = address + 4
+            address = start + length
+            if address > end:
+                return BROKEN
+            passed += 1
+        views[at, 0], rest = first_bytes(start, length, end)
+        views[at, 1] = ((start - page[BLOCK]) << 32) | page[BLOCK_NUMBER] if length > MAX_INLINE else rest
+    return 0
 
 
 @kernel

@@ -1,7 +1,7 @@
-"""The values of a Thrift struct as a table, and nothing outside of its bytes touched.
+"""The values of a Thrift struct as a table, read without touching a byte outside of it.
 
 A footer is one struct of Thrift's compact protocol with some forty values for each column of each row group: 2,100
-column chunks are 0.9 ms here and 67 ms in Python (`parquet/meta/thrift.py`). What the values mean is not known here.
+column chunks take 0.9 ms here and 67 ms in Python (`parquet/meta/thrift.py`). The meaning of values is not known here.
 
     struct {1: 5, 4: [{2: "a"}, {2: "b"}]}
 
@@ -13,7 +13,7 @@ column chunks are 0.9 ms here and 67 ms in Python (`parquet/meta/thrift.py`). Wh
     4       3       2      BINARY  position   1
     5       2       1      STRUCT  ...
 
-Stricter than Thrift: the fields of a struct ascend, so none is there twice, and a number fits its type.
+Stricter than Thrift: the fields of a struct must ascend, so none occurs twice, and a number must fit its type.
 """
 
 from __future__ import annotations

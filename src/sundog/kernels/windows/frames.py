@@ -88,6 +88,14 @@ def places_at_distance(first: int, count: int, result: Positions) -> None:
 
 
 @kernel
+def moved_places(places: Positions, low: int, high: int, shift: int, count: int, result: Positions) -> None:
+    """result[i]: places[i], held within low .. high, + shift, held within 0 .. count."""
+    for row in range(len(places)):
+        place = shift + (low if places[row] < low else high if places[row] > high else np.int64(places[row]))
+        result[row] = 0 if place < 0 else count if place > count else place
+
+
+@kernel
 def segment_bounds(offsets: Positions, starts: Positions, stops: Positions) -> None:
     """The whole segment of each row."""
     for segment in range(len(offsets) - 1):

@@ -1,6 +1,6 @@
-"""Values that are taken from a place near the row: lag, lead, first, last and the n-th of a frame.
+"""Values taken from a place near the row: lag, lead, first, last and the n-th of a frame.
 
-A row's place and whether there is one are found in one pass. The same in numpy takes half a dozen arrays as long as the
+A row's place, and whether there is one, are found in one pass. numpy would need half a dozen arrays as long as the
 rows.
 """
 

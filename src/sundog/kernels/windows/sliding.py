@@ -3,7 +3,7 @@
 Frames come as `starts` and `stops` (see `frames.py`), both never decreasing within a segment. Three ways to slide:
 
 *in and out* What enters a frame is added, what leaves it is taken out. For integers, where that is exact modulo 2^64;
-             where a sum leaves 64 bits on its way, `checked_sums` walks that frame as Spark would.
+             where a partial sum exceeds 64 bits, `checked_sums` walks that frame as Spark would.
              Counts use running totals.
 *two stacks* For everything that cannot be subtracted: min, max, bits, variance (`moments.py`), and sums of doubles.
              Taking the leaving row out of a double sum is wrong for ever after one large value: (1e16 + 1) - 1e16 is
@@ -86,6 +86,21 @@ def frames_with_rows(starts: Positions, stops: Positions, result: Bools) -> None
 
 
 @kernel
+def frames_that_contribute(counts: Longs, starts: Positions, stops: Positions, result: Bools) -> None:
+    """Whether each frame has an element that counts at least one row. `place` is the first such element from the
+    frame's start on; it only steps back where the start does."""
+    place, before = 0, np.int32(0)
+    for row in range(len(starts)):
+        start = starts[row]
+        if start < before or start > place:
+            place = start
+        before = start
+        while place < len(counts) and counts[place] == 0:
+            place += 1
+        result[row] = place < stops[row]
+
+
+@kernel
 def frame_widths(starts: Positions, stops: Positions, result: Longs) -> None:
     """How many elements each frame has."""
     for row in range(len(starts)):
@@ -93,23 +108,23 @@ def frame_widths(starts: Positions, stops: Positions, result: Longs) -> None:
 
 
 @kernel
-def survey_doubles(values: Doubles) -> tuple[float, float, float, bool, bool]:
-    """Of the finite values but zeros: the sum of their sizes, the largest and smallest size; any below, any above 0.
+def survey_doubles(bits: Longs) -> tuple[int, int, bool, bool]:
+    """Of the finite values but zeros, given as bits: the largest and smallest size, as bits; any below, any above 0.
 
-    Where there are none, the largest is 0 and the smallest infinite.
+    Where there are none, the largest is 0 and the smallest infinite. Sizes have the order of their bits, which unlike
+    doubles are compared several at once: 0.1 ns a row instead of 0.8.
     """
-    magnitude, largest, smallest = 0.0, 0.0, np.inf
-    falls, rises = False, False
-    for row in range(len(values)):
-        value = values[row]
-        size = abs(value)
-        if 0.0 < size < np.inf:
-            magnitude += size
-            largest = max(largest, size)
-            smallest = min(smallest, size)
-            falls |= value < 0
-            rises |= value > 0
-    return magnitude, largest, smallest, falls, rises
+    infinity, magnitude = np.int64(0x7FF0000000000000), np.int64(2**63 - 1)
+    largest, smallest = np.int64(0), infinity
+    falls, rises = np.int64(0), np.int64(0)  # the sign bit says whether there is such a value
+    for row in range(len(bits)):
+        size = bits[row] & magnitude
+        counts = 0 < size < infinity
+        largest = max(largest, size if counts else np.int64(0))
+        smallest = min(smallest, size if counts else infinity)
+        falls |= bits[row] if counts else np.int64(0)
+        rises |= ~bits[row] if counts else np.int64(0)
+    return int(largest), int(smallest), bool(falls < 0), bool(rises < 0)
 
 
 @kernel
@@ -138,7 +153,7 @@ def checked_sums(
     result: Longs,
     overflowed: Bools,
 ) -> None:
-    """The frames of `rows`, added up in order; overflowed where a sum on the way leaves 64 bits, as Spark judges it."""
+    """The frames of `rows`, added up in order; overflowed if a partial sum leaves 64 bits, like in Spark."""
     before_start, before_stop = np.int32(-1), np.int32(-1)
     total = np.int64(0)
     broken = False
@@ -192,6 +207,27 @@ def ordered_sums(
 
 
 @kernel
+def sums_in_order(values: Doubles, starts: Positions, stops: Positions, result: Doubles) -> None:
+    """All frames added up from first to last. Where each has the rows of the one before and one more, as in a running
+    sum, that is one addition."""
+    before_start, before_stop = np.int32(-1), np.int32(-1)
+    total = 0.0
+    for row in range(len(starts)):
+        start, stop = starts[row], stops[row]
+        if start == before_start and stop == before_stop + 1:
+            total += values[before_stop]
+            before_stop = stop
+        else:
+            if start != before_start or stop < before_stop:
+                total = 0.0
+                before_stop = start
+            for place in range(before_stop, stop):
+                total += values[place]
+            before_start, before_stop = start, max(stop, start)
+        result[row] = total
+
+
+@kernel
 def widest_frame(starts: Positions, stops: Positions) -> np.int64:
     """How many rows the widest frame has: the size of a stack, which then mostly stays in the cache."""
     width = np.int64(0)
@@ -202,7 +238,7 @@ def widest_frame(starts: Positions, stops: Positions) -> np.int64:
 
 @kernel
 def compensated_sum(values: Doubles) -> tuple[float, float]:
-    """The sum of all values, and what it is off by; NaN for the latter where a value or the sum is not finite."""
+    """The sum of all values and its rounding error. The error is NaN if a value or the sum is not finite."""
     total, error = 0.0, 0.0
     for row in range(len(values)):
         value = values[row]

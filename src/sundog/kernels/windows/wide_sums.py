@@ -1,6 +1,6 @@
 """128-bit sums and averages of decimals over frames, in two 64-bit halves.
 
-`AVG(price) OVER (... ROWS 9 PRECEDING)` over decimal(20,2) needs more than 64 bits on the way and Spark's HALF_UP
+`AVG(price) OVER (... ROWS 9 PRECEDING)` over decimal(20,2) needs more than 64 bits for its sum, and Spark's HALF_UP
 rounding at the end. Numbers are two's complement, low half unsigned, as Arrow stores them. Sums are exact modulo 2^128;
 the caller guarantees that they stay below 10^38.
 """

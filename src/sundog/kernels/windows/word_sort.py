@@ -16,6 +16,7 @@ costs more here than the sort.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,23 @@ DIGIT_BITS = 10
 MAX_RADIX_BITS = 3 * DIGIT_BITS
 
 
+@dataclass(frozen=True)
+class Sorted:
+    """Rows by ascending word, and, where words fit beside the rows' numbers, the words in that order."""
+
+    rows: Longs
+    words: Longs | None
+
+
 def order_of(words: Longs) -> Longs | None:
     """The rows by ascending word, ties in row order; None where they are in that order already."""
+    found = sorted_words(words, with_words=False)
+    return None if found is None else found.rows
+
+
+def sorted_words(words: Longs, with_words: bool = True) -> Sorted | None:
+    """The same, and, if asked for and at hand, the words in that order: read from the sorted numbers one after the
+    other, they need not be gathered from all over the range."""
     count = len(words)
     low, high, in_order = survey(words)
     if in_order:
@@ -52,9 +68,10 @@ def order_of(words: Longs) -> Longs | None:
         for first, last in runs[:long_runs]:
             tied = rows[first:last]
             rows[first:last] = tied[np.argsort(words[tied], kind="stable")]
-        return rows
-    unpack_rows(packed, row_bits)
-    return packed.view(np.int64)
+        return Sorted(rows, None)
+    in_order_words = np.empty(count if with_words else 0, np.int64)
+    unpack(packed, low, row_bits, in_order_words)
+    return Sorted(packed.view(np.int64), in_order_words if with_words else None)
 
 
 def _by_digits(packed: Words, low_bit: int, bits: int) -> Words:
@@ -112,9 +129,12 @@ def pack_words(words: Longs, low: int, cut: int, row_bits: int, packed: Words) -
 
 
 @kernel
-def unpack_rows(packed: Words, row_bits: int) -> None:
-    """Leave the row numbers alone, in place."""
-    mask = (np.uint64(1) << np.uint64(row_bits)) - np.uint64(1)
+def unpack(packed: Words, low: int, row_bits: int, words: Longs) -> None:
+    """Leave the row numbers alone, in place. `words`, of length 0 unless asked for, gets the words."""
+    base, shift = np.uint64(low), np.uint64(row_bits)
+    mask = (np.uint64(1) << shift) - np.uint64(1)
+    for place in range(len(words)):
+        words[place] = np.int64((packed[place] >> shift) + base)
     for place in range(len(packed)):
         packed[place] &= mask
 

@@ -1,4 +1,4 @@
-"""`DistinctAggregate`: the middle phase of an aggregation with DISTINCT.
+"""`DistinctAggregate`: the operator between partial and final aggregation where a call has DISTINCT.
 
     SELECT region, count(DISTINCT user), sum(hits) FROM t GROUP BY region
 
@@ -10,7 +10,7 @@
             PartialAggregate    by (region, user): only the sums
 
 The first exchange is by keys and distinct values together, so that few or skewed keys, or none at all, keep every task
-busy. That is also what Spark does, at one more exchange than here: it de-duplicates and counts in separate steps.
+busy. Spark has one more exchange: it removes duplicates and counts in separate steps.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ from sundog.operators.costs import GroupingCosts
 
 @dataclass(frozen=True)
 class DistinctAggregate(Operator):
-    """Partial groups by `keys` and `values` -> partial groups by `keys`. `values` are what DISTINCT is about."""
+    """Partial groups by `keys` and `values` -> partial groups by `keys`. `values`: the arguments of the DISTINCT
+    calls. `merged`: tasks share processes, and the groups by `keys` are merged before they leave one."""
 
     keys: tuple[NamedExpr, ...]
     values: tuple[NamedExpr, ...]
     aggregates: tuple[AggregateCall, ...]
     costs: GroupingCosts
     in_process: bool = False
-    parts: int = 1  # in which the partial groups wait
+    parts: int = 1  # hash parts in which a task collects partial groups before it merges them
+    merged: bool = False
 
     @property
     def inner_keys(self) -> tuple[NamedExpr, ...]:
@@ -49,12 +51,12 @@ class DistinctAggregate(Operator):
 
     @property
     def inner_aggregates(self) -> tuple[AggregateCall, ...]:
-        """What is aggregated beside the distinct values."""
+        """The aggregates without DISTINCT, which are computed together with the distinct values."""
         return tuple(call for call in self.aggregates if not call.distinct)
 
     @property
     def outer_aggregates(self) -> tuple[AggregateCall, ...]:
-        """All calls, over rows of which none comes twice."""
+        """All calls, over rows without duplicates."""
         columns = {value.expr: Column(value.name, value.expr.dtype) for value in self.values}
         return tuple(
             replace(call, distinct=False, args=tuple(columns[arg] for arg in call.args)) if call.distinct else call
@@ -63,7 +65,7 @@ class DistinctAggregate(Operator):
 
     @property
     def layout(self) -> StateLayout:
-        return StateLayout.of(self.keys, self.outer_aggregates, self.in_process)
+        return StateLayout.of(self.keys, self.outer_aggregates, self.in_process or self.merged)
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,7 +95,10 @@ class DistinctAggregate(Operator):
         ]
         yield from phase.take_in(Rows(found.length, list(keys), calls))
 
-    def describe(self) -> str:
+    name = "Aggregate"
+
+    @property
+    def details(self) -> str:
         keys = ", ".join(key.name for key in self.keys)
         values = ", ".join(named_text(value) for value in self.values)
-        return f"Aggregate: mode=distinct, keys=[{keys}], distinct=[{values}]"
+        return f"mode=distinct, keys=[{keys}], distinct=[{values}]"

@@ -1,8 +1,8 @@
-"""`FinalAggregate`: the operator of the second phase. One task owns each group, merges its states and evaluates.
+"""`FinalAggregate`: the final aggregation. One task owns each group, merges its states and evaluates the results.
 
     Aggregate(final)   ◄── HashPartition ◄── Aggregate(partial), on every task of the scan
 
-Without GROUP BY there is exactly one row, also for no input: the plan gives such an aggregate one partition.
+Without GROUP BY there is exactly one row, even if no row came in: the plan gives such an aggregate one partition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _GROUP = "#group"
 
 @dataclass(frozen=True)
 class BestGroups:
-    """`ORDER BY aggregates LIMIT limit`: no task need give more groups than that, nor the keys of others."""
+    """`ORDER BY aggregates LIMIT limit`: a task puts out at most that many groups, and builds the keys of those
+    only."""
 
     order: tuple[SortKey, ...]
     limit: int
@@ -43,7 +44,7 @@ class BestGroups:
 class FinalAggregate(Operator):
     """Partial groups -> results: the keys, then the aggregates, under their names.
 
-    `hidden` keys are grouped by but not part of the result. `best`: only these groups are.
+    `hidden` keys are grouped by but not part of the result. `best`: only these groups are put out.
     """
 
     keys: tuple[NamedExpr, ...]
@@ -52,7 +53,7 @@ class FinalAggregate(Operator):
     in_process: bool = False
     hidden: frozenset[str] = frozenset()
     best: BestGroups | None = None
-    parts: int = 1  # in which the partial groups wait
+    parts: int = 1  # hash parts in which a task collects partial groups before it merges them
 
     @property
     def layout(self) -> StateLayout:
@@ -85,7 +86,7 @@ class FinalAggregate(Operator):
         return [grouped.key(number, groups) for number in shown]
 
     def _best_of(self, grouped: Grouped, best: BestGroups, context: TaskContext) -> Iterator[pa.RecordBatch]:
-        """Chosen by their results alone; then the keys of the chosen ones are looked up."""
+        """The best groups. They are chosen by their results alone; only then are their keys built."""
         numbers = from_arrow(pa.array(np.arange(grouped.count)))
         narrow = self._results_schema.append(pa.field(_GROUP, pa.int64()))
         candidates = self._batches([*grouped.results(), numbers], grouped.count, narrow)
@@ -95,7 +96,7 @@ class FinalAggregate(Operator):
             yield from self._batches([*keys, *results], chosen.num_rows, self.schema)
 
     def _batches(self, columns: Sequence[Vector], rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Batches of moderate size, also where the strings are long."""
+        """Batches of bounded rows and string bytes."""
         text = sum(text_bytes(column) for column in columns)
         pieces = max(-(-rows // self.costs.output_batch_rows), -(-text // self.costs.output_string_bytes))
         for piece in range(pieces):
@@ -107,7 +108,10 @@ class FinalAggregate(Operator):
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def describe(self) -> str:
+    name = "Aggregate"
+
+    @property
+    def details(self) -> str:
         keys = ", ".join(key.name for key in self.keys)
         best = "" if self.best is None else f", fetch={self.best.limit}, order=[{render_order(self.best.order)}]"
-        return f"Aggregate: mode=final, keys=[{keys}]{best}"
+        return f"mode=final, keys=[{keys}]{best}"

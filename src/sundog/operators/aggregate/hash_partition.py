@@ -1,17 +1,18 @@
 """`HashPartition`: sends each partial group to the task that owns its key.
 
-The hash is of the key's values alone, so tasks agree without knowing of each other. Rows of one target lie in one
-piece; a target is a slice. Batches wait until there are some thousand rows for each target: a hundred million rows in
-batches of a row group, sent to 67 targets, were 50,000 pieces, and handing them over was half of the query's time.
+The hash is of the key's values alone, so tasks agree without communicating. Rows of one target are contiguous; a target
+is a slice. Batches are collected until there are some thousand rows for each target. Without that, a hundred million
+rows in batches of a row group, sent to 67 targets, were 50,000 pieces, and handing them over took half of the query's
+time.
 
-Where tasks share the process of an executor, their groups are split up as in one process, and then merged target by
-target: a group that several of them have met travels once.
+Where tasks share the process of an executor, their groups are split as in one process, and then merged target by
+target: a group that several of them have travels once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -24,18 +25,20 @@ from sundog.operators.base import Partitioner
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
-_WAITING_SHARE = 16  # of the task's memory, for groups that are spread together, of which there is a copy then
+_WAITING_SHARE = 16  # the task's memory over the groups that are collected before a split, which copies them
 
 
 @dataclass(frozen=True)
 class HashPartition(Partitioner):
-    """Partial groups by the hash of their keys. `merges`: `layout` is that of groups inside a process, which leave it
-    merged and written out."""
+    """Partial groups by the hash of their keys. `merges`: `layout` is the layout inside a process; groups are merged
+    and written out when they leave it. `to_driver`: the driver gathers them, and the targets only divide the merging
+    among the threads of a process."""
 
     layout: StateLayout
     partitions: int
     costs: GroupingCosts
     merges: bool = False
+    to_driver: bool = False
     joinable = True
 
     @property
@@ -50,6 +53,10 @@ class HashPartition(Partitioner):
     def combines(self) -> bool:
         return self.merges
 
+    def for_driver(self, targets: int) -> HashPartition:
+        """The same groups, merged in each process and gathered by the driver."""
+        return replace(self, partitions=targets, merges=True, to_driver=True)
+
     def combine(self, batches: Sequence[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         chunks, written = [self.layout.from_batch(batch) for batch in batches], self.layout.written
         if estimated_share(self.layout, chunks, self.costs) < self.costs.max_combined_share:
@@ -59,18 +66,21 @@ class HashPartition(Partitioner):
     def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
         targets = min(self.partitions, self.costs.scatter_targets)
         pieces = self.costs.exchange_piece_rows * targets
-        enough = max(pieces, min(4 * pieces, self.costs.exchange_batch_rows))
-        enough = min(enough, context.memory.limit // _WAITING_SHARE // max(self.layout.row_bytes, 1))
+        enough = max(pieces, min(self.costs.max_exchange_pieces * pieces, self.costs.exchange_batch_rows))
+        most_bytes = context.memory.limit // _WAITING_SHARE
         waiting: list[Chunk] = []
+        rows = nbytes = 0
         for batch in batches:
             context.check_cancelled()
             if not self.layout.keys:
                 yield 0, batch
                 continue
             waiting.append(self.layout.from_batch(batch))
-            if sum(chunk.length for chunk in waiting) >= enough:
+            rows += batch.num_rows
+            nbytes += waiting[-1].nbytes
+            if rows >= enough or nbytes >= most_bytes:
                 yield from self._pieces(waiting, context)
-                waiting = []
+                waiting, rows, nbytes = [], 0, 0
         yield from self._pieces(waiting, context)
 
     def _pieces(self, chunks: list[Chunk], context: TaskContext) -> list[tuple[int, pa.RecordBatch]]:
@@ -81,6 +91,9 @@ class HashPartition(Partitioner):
                 for batch in self.layout.to_exchange(piece)
             ]
 
-    def describe(self) -> str:
+    name = "HashExchange"
+
+    @property
+    def details(self) -> str:
         keys = ", ".join(name for name, _ in self.layout.keys)
-        return f"HashExchange: keys=[{keys}]{', merged per executor' if self.merges else ''}"
+        return f"keys=[{keys}]{', merged per executor' if self.merges else ''}"

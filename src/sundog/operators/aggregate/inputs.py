@@ -23,7 +23,8 @@ from sundog.operators.costs import GroupingCosts
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """What one aggregate call takes of some rows: its arguments, or partial states where it merges; and its FILTER."""
+    """The input of one aggregate call for some rows: its arguments, or partial states where it merges; and its
+    FILTER."""
 
     vectors: Sequence[Vector]
     rows: Bytes | None = None
@@ -73,8 +74,8 @@ def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...],
 
 
 def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> Iterator[pa.RecordBatch]:
-    """The same rows, in their order, in batches neither so small that calls cost more than rows nor larger than the
-    caches. Few rows of long strings are no small batch."""
+    """The same rows, in their order, in batches large enough that the calls cost less than the rows, and small enough
+    for the caches. Few rows of long strings count as a large batch."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -88,7 +89,7 @@ def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> It
                 continue
             batch = pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
-        elif waiting:  # in front of this one, which is large enough by itself
+        elif waiting:  # rows collected before this batch, which is large enough by itself
             yield pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
         pieces = -(-batch.num_rows // costs.max_batch_rows)
@@ -100,6 +101,6 @@ def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> It
 
 
 def _with_plain_strings(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Small batches are joined, and the form in which strings are stored differs from batch to batch."""
+    """Batches with plain strings: these are joined, and stored strings have another form in each batch."""
     arrays = [plain_text(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch

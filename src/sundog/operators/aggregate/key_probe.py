@@ -1,8 +1,8 @@
-"""Estimate from a few rows, before the query runs, of how much grouping reduces them.
+"""`ProbeKeys`: estimates from a few rows, before the query runs, how much grouping reduces them.
 
-The planner chooses by it between exchange, gather and shares (`plan/lower/aggregate.py`): partial groups of few keys
-are merged on the driver; keys that hardly repeat, with few tasks, are cheaper to read again than to move. Inside a task
-`skip_probe.py` measures the same while the query runs.
+The planner chooses by it between exchange, gather and shares (`plan/lower/aggregate.py`): few groups are merged on the
+driver. If keys hardly repeat and tasks are few, reading the rows again is cheaper than moving the groups. While the
+query runs, `skip_probe.py` measures the same inside each task.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sundog.operators.costs import GroupingCosts
 
 @dataclass(frozen=True)
 class ProbeKeys(Operator):
-    """One row: whether the partial phase would give up grouping by these keys, how many keys were met, and which share
-    of the last rows had a new key. Looks at the first rows of each batch.
+    """One row: whether the partial aggregation would be skipped for these keys, how many keys occurred, and the share
+    of the last rows that had a new key. Reads the first rows of each batch.
     """
 
     keys: tuple[NamedExpr, ...]
@@ -50,5 +50,8 @@ class ProbeKeys(Operator):
         answer = {"gives_up": probe.skipping, "groups": table.count, "new_share": new_share}
         yield pa.RecordBatch.from_pylist([answer], self.schema)
 
-    def describe(self) -> str:
-        return f"ProbeKeys: [{', '.join(key.name for key in self.keys)}]"
+    name = "ProbeKeys"
+
+    @property
+    def details(self) -> str:
+        return f"[{', '.join(key.name for key in self.keys)}]"

@@ -1,19 +1,21 @@
-"""The first phase of an aggregation: make the rows of one task fewer before they travel, where that is possible.
+"""Partial aggregation: group the rows of one task before they travel, as long as that reduces them.
 
-    rows ──► look up their groups, update the states ──► emit when the table is full, memory short, or rows at an end
+    rows ──► look up their groups, update the states ──► emit when the table or memory is full, and at the end
          └─► pass on, each row a group of its own, while grouping does not reduce
 
-The table is kept to a size that the caches hold. When it is full it is emitted and starts anew: the second phase merges
-in any case, and a table that grows with the data would make every row wait for memory. So low cardinality is grouped
-wholly here, sorted input emits each group about once, a hot key is reduced wherever it comes, and high cardinality is
-left to the second phase, which groups it better.
+The table is kept small enough for the caches. When it is full it is emitted and starts empty: the final aggregation
+merges in any case, and in a table that grows with the data every row would wait for memory. So a key of few values is
+grouped completely here, sorted input emits each group about once, and a hot key is reduced wherever it occurs. Keys of
+many values are left to the final aggregation, which groups them faster.
 
-What passes ungrouped to an exchange that is expensive is gathered first and merged if that makes it much fewer rows.
+Ungrouped rows that would go through Spark's shuffle are collected, and merged if that leaves much fewer of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+import pyarrow as pa
 
 from sundog.functions.grouped import Accumulator, Groups, one_group
 from sundog.operators.aggregate.grouping.pending import Pending
@@ -25,12 +27,14 @@ from sundog.operators.aggregate.skip_probe import SkipProbe
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
+_WRITING_SHARE = 16  # the task's memory over the groups that are written out at once, which copies their strings
+
 
 class PartialGrouping:
     """Turns one task's rows into partial groups.
 
-    Before a real exchange, rows that travel ungrouped are gathered and merged if that makes them fewer. That takes 50
-    ns a row at most; looking them all up in the table would take 200.
+    Ungrouped rows before a shuffle are collected and merged if that reduces them. Merging takes at most 50 ns a row;
+    looking all of them up in the table would take 200.
     """
 
     def __init__(self, layout: StateLayout, context: TaskContext, costs: GroupingCosts) -> None:
@@ -40,6 +44,7 @@ class PartialGrouping:
         self._running = RunningGroups(layout, context, costs)
         self._probe = SkipProbe(costs, context.hints)
         self._probed: list[Rows] = []
+        self._gave_up = False
         self._singles = layout.accumulators()
         self._passing = Pending(context)
 
@@ -75,7 +80,10 @@ class PartialGrouping:
                 yield from self._emit(self._running.drain())
 
     def _give_up(self, rows: Rows) -> Iterator[Chunk]:
-        """Stop grouping. Rows that were only a probe are passed on as they came: all of one kind are merged faster."""
+        """Stop grouping. Rows of the probe alone are passed on ungrouped: rows of one kind are merged faster."""
+        if not self._gave_up:
+            self._context.metrics.add("partial_aggregations_given_up")
+            self._gave_up = True
         if self._running.rows == sum(probed.length for probed in self._probed) + rows.length:
             self._running.forget()
             for probed in [*self._probed, rows]:
@@ -93,7 +101,7 @@ class PartialGrouping:
         yield from self._send([Chunk(rows.length, rows.keys, states)])
 
     def _send(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Emit, or gather first where sending is expensive."""
+        """Emit, or collect first if sending is expensive."""
         if self._layout.in_process:
             yield from self._emit(chunks)
             return
@@ -101,9 +109,10 @@ class PartialGrouping:
             self._passing.add(chunk)
         if self._passing.rows >= self._costs.combine_rows or self._passing.too_much_to_merge:
             yield from self._combine(self._passing.drain())
+            pa.default_memory_pool().release_unused()  # before as much is collected again
 
     def _combine(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        """Send chunks on, merged if that makes them much fewer rows."""
+        """Emit chunks, merged if that leaves much fewer rows."""
         share = estimated_share(self._layout, chunks, self._costs) if len(chunks) > 1 else 1.0
         if share < self._costs.max_combined_share:
             for grouped in merge_in_parts(self._layout, chunks, self._context, self._costs):
@@ -112,10 +121,22 @@ class PartialGrouping:
             yield from self._emit(chunks)
 
     def _emit(self, chunks: list[Chunk]) -> Iterator[Chunk]:
-        for chunk in chunks:
+        """Empties the list: a chunk is released when the next one is wanted."""
+        chunks.reverse()
+        while chunks:
+            chunk = chunks.pop()
             self._context.metrics.add("partial_output_rows", chunk.length)
-            if chunk.length:
-                yield chunk
+            yield from self._pieces(chunk)
+
+    def _pieces(self, chunk: Chunk) -> Iterator[Chunk]:
+        """The chunk, in pieces if it is large and is to be written out."""
+        pieces = 1
+        if not self._layout.in_process:
+            pieces = min(chunk.length, 1 + chunk.nbytes // max(1, self._context.memory.limit // _WRITING_SHARE))
+        for piece in range(pieces):
+            start, end = (chunk.length * at // pieces for at in (piece, piece + 1))
+            if end > start:
+                yield chunk.slice(start, end)
 
 
 class RunningGroups:
@@ -142,7 +163,7 @@ class RunningGroups:
         return self._table.cheap
 
     def add(self, rows: Rows) -> int:
-        """Take in rows; how many groups are new."""
+        """Take in rows; the number of new groups."""
         before = self.count
         self.rows += rows.length
         if self._layout.keys:
@@ -159,7 +180,7 @@ class RunningGroups:
         return self.count - before
 
     def drain(self) -> list[Chunk]:
-        """What has been gathered, as one chunk or none; and begin anew."""
+        """The collected groups, as one chunk or none; starts empty again."""
         if self.rows == 0:
             return []
         keys = self._table.group_keys() if self._layout.keys else []

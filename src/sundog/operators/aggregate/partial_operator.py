@@ -1,4 +1,4 @@
-"""`PartialAggregate`: the operator of the first phase, on each task of the scan.
+"""`PartialAggregate`: the partial aggregation, in each task of the scan.
 
     SELECT UserID, count(*), avg(width) FROM hits GROUP BY UserID
 
@@ -27,9 +27,9 @@ from sundog.operators.costs import GroupingCosts
 
 @dataclass(frozen=True)
 class PartialAggregate(Operator):
-    """Rows -> partial groups. `in_process`: the second phase follows in this process, so that moving a row is cheap.
+    """Rows -> partial groups. `in_process`: the final aggregation runs in this process, so that moving a row is cheap.
 
-    `shares`: each of so many tasks reads all rows, and takes those of the keys that it owns.
+    `shares`: the number of tasks that each read all rows and take those of the keys that they own.
     """
 
     keys: tuple[NamedExpr, ...]
@@ -56,12 +56,15 @@ class PartialAggregate(Operator):
                 if self.shares > 1:
                     rows = rows.take(owned_rows(layout, rows.keys, rows.length, self.shares, context.partition))
                     rows = replace(rows, keys=[compact(key) for key in rows.keys])
-                made = [batch for chunk in phase.take_in(rows) for batch in layout.to_batches(chunk)]
-            yield from made
+            made = (batch for chunk in phase.take_in(rows) for batch in layout.to_batches(chunk))
+            yield from context.metrics.timed_each("compute_seconds", made)
         for chunk in phase.finish():
             yield from layout.to_batches(chunk)
 
-    def describe(self) -> str:
+    name = "Aggregate"
+
+    @property
+    def details(self) -> str:
         keys = ", ".join(named_text(key) for key in self.keys)
         calls = ", ".join(call_text(call) for call in self.aggregates)
-        return f"Aggregate: mode=partial, keys=[{keys}], aggregates=[{calls}]"
+        return f"mode=partial, keys=[{keys}], aggregates=[{calls}]"

@@ -1,14 +1,14 @@
-"""The probe that stops the first phase when it no longer reduces, and tries again later.
+"""`SkipProbe`: skips the partial aggregation while it does not reduce, and tries again later.
 
-Grouping before the exchange pays where it makes the rows fewer: each row that finds its group saves the exchange and
-the second phase, each row that founds one is lost time. Which of the two it is depends on the data alone, so it is
-measured: the share of new groups among the rows of a window. The first window says little, since every table is empty
-at first (100 000 keys look like a million then), unless nearly all of its rows are new. After any later window a share
-above `max_new_share` ends grouping for a while; the while doubles each time, so that data which never reduces is hardly
-looked at, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
+Grouping before the exchange pays if it reduces the rows. A row of a known group saves the exchange and the final
+aggregation a row; a row that makes a new group has cost time for nothing. Which rows are more frequent depends on the
+data alone, so it is measured: the share of new groups among the rows of a window. The first window says little, since
+the table starts empty (100,000 keys look like a million then), unless nearly all of its rows are new. After any later
+window, a share above `max_new_share` stops grouping for a number of rows, which doubles each time. So data that never
+reduces is hardly grouped, and data that begins to reduce (sorted input, a hot key that comes late) is noticed.
 
-Tasks that run in one process tell each other: where grouping did not pay for one of them, the next ones look at an
-eighth of a window only before they believe it.
+Tasks of one process share a hint: after grouping did not pay in one of them, the first window of the next ones is
+smaller.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from sundog.operators.costs import GroupingCosts
 
 _DOES_NOT_REDUCE = "grouping before the exchange does not reduce"
-_HINTED_WINDOWS = 8  # into which the first window is cut once another task has given up
 
 
 @dataclass
@@ -36,7 +35,7 @@ class SkipProbe:
         self._pause = self.costs.first_skip_rows
         self.window = self.costs.skip_probe_rows
         if _DOES_NOT_REDUCE in self.hints:
-            self.window, self._windows = max(self.window // _HINTED_WINDOWS, 1), 1
+            self.window, self._windows = min(self.window, self.costs.hinted_probe_rows), 1
 
     @property
     def skipping(self) -> bool:
@@ -44,7 +43,7 @@ class SkipProbe:
 
     @property
     def probing(self) -> bool:
-        """Whether it is not known yet if grouping pays, so that a few rows should be tried before many."""
+        """Whether it is still unknown if grouping pays, so that few rows should be grouped before many."""
         return not self.skipping and self._windows < 2
 
     def skipped(self, rows: int) -> None:
@@ -54,7 +53,7 @@ class SkipProbe:
             self._windows = 0
 
     def grouped(self, rows: int, new: int, cheap: bool) -> None:
-        """`rows` were grouped, of which `new` founded a group. `cheap` grouping pays even if it reduces little."""
+        """`rows` were grouped, and `new` of them made a new group. `cheap` grouping pays even if it reduces little."""
         self._rows += rows
         self._new += new
         if self._rows < self.window:

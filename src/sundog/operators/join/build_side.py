@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from sundog.columns.arrow import from_arrow
-from sundog.columns.key_sets import KeySetCosts, key_set
+from sundog.columns.key_sets import key_set
 from sundog.expr.dynamic_filters.key_set import KeySet
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr
@@ -16,20 +16,22 @@ from sundog.operators.costs import JoinCosts
 from sundog.operators.join.key_index import KeyIndex
 from sundog.support import Code, Declined
 
-_MAX_ROWS = (1 << 31) - 1  # the number of a row is an int32
+_MAX_ROWS = (1 << 31) - 1  # row numbers are int32
 
 
 @dataclass(frozen=True, eq=False)
 class BuildSide:
-    """All rows of one side. Read-only: threads share it. `columns` are those that someone above the join reads.
+    """All rows of one side. Read-only: threads share it. `columns` are those that an operator above the join reads.
 
-    `has_null_key`: some row has a NULL in a key, which matters to NOT IN only.
+    `has_null_key`: some row has a NULL in a key, which matters to NOT IN only. `key_sets`: by the number of the key,
+    the values of keys that filter the scan of the other side.
     """
 
     columns: pa.RecordBatch
     rows: int
     index: KeyIndex
     has_null_key: bool
+    key_sets: Mapping[int, KeySet] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -39,28 +41,31 @@ class BuildSide:
         keys: Sequence[Expr],
         null_safe: tuple[bool, ...],
         costs: JoinCosts,
+        lists_rows: bool = True,
+        sets_of: Sequence[int] = (),
     ) -> BuildSide:
-        """`schema` is that of the batches, where there are none."""
+        """The build side of these batches. `schema` is that of the batches, for the case that there are none.
+
+        `lists_rows`: the join needs the rows of a key, not only whether there is one. `sets_of`: numbers of keys.
+        """
         whole = one_batch(batches, schema)
         arrays = [evaluate(key, whole) for key in keys]
-        index = KeyIndex.over([from_arrow(array) for array in arrays], null_safe, whole.num_rows, costs)
-        return cls(whole, whole.num_rows, index, any(array.null_count for array in arrays))
+        vectors = [from_arrow(array) for array in arrays]
+        index = KeyIndex.over(vectors, null_safe, whole.num_rows, costs, lists_rows)
+        sets = {number: key_set(arrays[number], costs) for number in sets_of}
+        return cls(whole, whole.num_rows, index, any(array.null_count for array in arrays), sets)
 
     @property
     def nbytes(self) -> int:
         return int(self.columns.nbytes) + self.index.nbytes
 
-    def key_set(self, key: Expr, costs: KeySetCosts) -> KeySet:
-        """The values of a key, for the scan of the other side."""
-        return key_set(evaluate(key, self.columns), costs)
-
     def narrowed(self, names: Sequence[str]) -> BuildSide:
-        """With fewer columns: those that were only compared are in the index."""
+        """The same build side for the probe: columns that are only compared are in the index, key sets in the scans."""
         return BuildSide(self.columns.select(list(names)), self.rows, self.index, self.has_null_key)
 
 
 def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """All rows in one batch. Declines where they do not fit one: then the join belongs to Spark."""
+    """All rows in one batch. Declines if they do not fit one: then Spark runs the join."""
     rows = sum(batch.num_rows for batch in batches)
     if rows > _MAX_ROWS:
         raise Declined.because(Code.TOO_LARGE, f"{rows} rows on one side of a join", "Join")

@@ -1,12 +1,13 @@
-"""Keys of so many probe rows that the task which owns them would run long after the others.
+"""Hot keys: keys with so many rows on the probe side that the task which owns them would run long after the others.
 
     SELECT … FROM clicks JOIN users ON clicks.user = users.id        half of all clicks are of user 0
 
-A probe row needs the build rows of its key and nothing of other probe rows, unless build rows without a partner are put
-out as well. So the probe rows of a hot key are spread over several partitions, and its build rows go to each of them.
+A row of the probe side needs the build rows of its key, but no other row of the probe side, unless build rows without a
+partner are part of the result. So the probe rows of a hot key are spread over several partitions, and its build rows go
+to each of them.
 
-Keys are known by their hash alone. Both sides decide by the same hashes: keys that share one are treated alike, and the
-answer does not depend on which keys are in the list.
+Keys are compared by their hashes alone, and both sides use the same hashes. Keys that share one are treated alike, so
+the answer does not depend on which keys are in the list.
 """
 
 from __future__ import annotations
@@ -27,36 +28,32 @@ from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.join.key_index import rows_with_null
 
-_MAX_KEYS = 256  # each batch of both sides is searched for all of them
-_MIN_SAMPLED_ROWS = 16  # of a key, below which its share may be chance
-
 
 @dataclass(frozen=True)
 class HotKeys:
-    """The hashes of hot keys, ascending, and over how many partitions each is spread."""
+    """The hashes of hot keys, ascending, and the number of partitions that each is spread over."""
 
     hashes: tuple[int, ...] = ()
     fanouts: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, shares: Iterable[tuple[int, float]], partitions: int, min_factor: float) -> HotKeys:
-        """`shares`: of all rows, by hash. Hot is a key with over `min_factor` times the rows of an average partition.
-
-        Each of its partitions then gets about as many of its rows as an average partition has.
+        """`shares`: of all rows, by hash. A key is hot if it has over `min_factor` times the rows of an average
+        partition. Each of its partitions then gets about as many of its rows as an average partition has rows.
         """
         hot = sorted((key, share * partitions) for key, share in shares if share * partitions > min_factor)
         fanouts = tuple(min(partitions, max(2, int(np.ceil(averages)))) for _, averages in hot)
         return cls(tuple(key for key, _ in hot), fanouts)
 
     def find(self, hashes: Hashes) -> Ints:
-        """The number of each row's key in the list; -1 for all others."""
+        """For each row the place of its key in the list; -1 for keys that are not hot."""
         known = np.array(self.hashes, np.uint64)
         places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
         found: Ints = np.where(known[places] == hashes, places, -1)
         return found
 
     def describe(self, verb: str) -> str:
-        """`, 2 hot keys spread over up to 5 partitions`, and nothing if there are none."""
+        """`, 2 hot keys spread over up to 5 partitions`; empty if there are none."""
         if not self.hashes:
             return ""
         keys = "1 hot key" if len(self.hashes) == 1 else f"{len(self.hashes)} hot keys"
@@ -67,11 +64,11 @@ NO_HOT_KEYS = HotKeys()
 
 
 def row_salts(batch: pa.RecordBatch, rows: npt.NDArray[np.int64], task: int) -> Hashes:
-    """A number for each of these rows by its values and its task alone.
+    """A number for each of these rows, which depends on its values and its task alone.
 
-    A task that is repeated must send each row where it sent it before, also if its rows come in another order then:
-    the next stage may have read some partitions of the first attempt. Rows of which all columns are equal are spread by
-    their tasks.
+    A repeated task must send each row to the same partition as before, even if its rows come in another order: the next
+    stage may have read some partitions of the first attempt. Rows that are equal in all columns are spread by their
+    tasks.
     """
     plain = batch.select([field.name for field in batch.schema if not pa.types.is_nested(field.type)])
     columns = [from_arrow(column) for column in plain.take(pa.array(rows)).columns]
@@ -85,13 +82,15 @@ class SampleHotKeys(Operator):
     """A row for each key that has more than `min_share` of the rows of a sample: its hash, as a signed number, and its
     share of all rows.
 
-    Rows with a NULL that equals nothing have no key, and count as rows only.
+    Rows with a NULL in a key that `=` compares have no key; they count for the number of rows only.
     """
 
     keys: tuple[NamedExpr, ...]
     null_safe: tuple[bool, ...]
     min_share: float
-    batch_rows: int  # that are looked at of each batch
+    batch_rows: int  # first rows of each batch that are counted
+    min_rows: int  # of a key in the sample, below which its share may be chance
+    max_keys: int
 
     @property
     def schema(self) -> pa.Schema:
@@ -115,9 +114,12 @@ class SampleHotKeys(Operator):
         weights = np.concatenate([np.zeros(0), *(np.full(len(each), float(step)) for each, step in seen)])
         keys, places, counts = np.unique(hashes, return_inverse=True, return_counts=True)
         shares = np.bincount(places.reshape(-1), weights, len(keys)) / max(rows, 1)
-        hot = np.flatnonzero((shares > self.min_share) & (counts >= _MIN_SAMPLED_ROWS))
-        hot = hot[np.argsort(-shares[hot], kind="stable")][:_MAX_KEYS]
+        hot = np.flatnonzero((shares > self.min_share) & (counts >= self.min_rows))
+        hot = hot[np.argsort(-shares[hot], kind="stable")][: self.max_keys]
         return pa.RecordBatch.from_arrays([keys[hot].view(np.int64), shares[hot]], schema=self.schema)
 
-    def describe(self) -> str:
-        return f"SampleHotKeys: [{', '.join(key.name for key in self.keys)}]"
+    name = "SampleHotKeys"
+
+    @property
+    def details(self) -> str:
+        return f"[{', '.join(key.name for key in self.keys)}]"

@@ -1,6 +1,6 @@
-"""Rows cut by the hash of their keys: between the tasks of an exchange, and between files where a task has too many.
+"""Rows cut by the hash of their keys: between the tasks of an exchange, and between the files of a task that spills.
 
-The hash is of the values alone, so rows of both sides with equal keys fall into the same cut, whoever computes it.
+The hash is of the values alone, so rows of both sides with equal keys get the same cut, in whichever task.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def split(batch: pa.RecordBatch, targets: Targets, rows: Ints) -> Iterator[tuple
 
 
 def have_one_key(batches: Sequence[pa.RecordBatch], keys: Sequence[Expr]) -> bool:
-    """Whether cutting will not separate these rows: as far as 16 bits of the hash tell."""
+    """Whether all rows agree in 16 bits of their key's hash, so that cutting again would not separate them."""
     found: set[int] = set()
     for batch in batches:
         if batch.num_rows:

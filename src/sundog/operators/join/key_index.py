@@ -2,8 +2,8 @@
 
     key ──► number ──► rows[starts[number]] … rows[starts[number + 1] - 1]
 
-The number comes from a table with a slot for each value where keys are integers in a small range, as most ids are, and
-from the hash table of GROUP BY for everything else. NULL has a number only where the key is compared by `<=>`.
+Integers in a small range, as most ids are, get their number from a table with a slot for each value; all other keys,
+from the hash table of GROUP BY. NULL has a number only if the key is compared by `<=>`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sundog.kernels.joins.pairs import find_direct, number_direct, rows_by_numbe
 from sundog.operators.costs import JoinCosts
 
 
-class _Numbers(Protocol):
+class _NumbersOfKeys(Protocol):
     """Numbers of known keys; -1 for unknown ones."""
 
     def find(self, keys: Sequence[Vector], length: int) -> Ids: ...
@@ -36,7 +36,7 @@ class _Numbers(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Direct:
-    """A slot for each value from `low` on."""
+    """A slot for each value from `low` on, with its number plus 1, or 0. Zero slots need not be written."""
 
     low: int
     slots: npt.NDArray[np.int32]
@@ -64,16 +64,27 @@ class _AllPairs:
 
 @dataclass(frozen=True, eq=False)
 class KeyIndex:
-    """The rows of a build side by key. Read-only: threads share it, and it can be pickled."""
+    """The rows of a build side by key. Read-only: threads share it, and it can be pickled.
+
+    A join that asks only whether a row has a partner needs no rows: `starts` and `rows` are empty then.
+    """
 
     null_safe: tuple[bool, ...]
-    numbers: _Numbers
+    numbers: _NumbersOfKeys
     starts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
 
     @classmethod
-    def over(cls, keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int, costs: JoinCosts) -> KeyIndex:
+    def over(
+        cls, keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int, costs: JoinCosts, lists_rows: bool = True
+    ) -> KeyIndex:
         numbers, ids, count = _numbered(keys, null_safe, length, costs)
+        if not lists_rows:
+            return cls(null_safe, numbers, np.zeros(0, np.int64), np.zeros(0, np.int32))
+        if count == length:  # no key occurs twice, as in most build sides: nothing to sort
+            alone = np.empty(length, np.int32)
+            alone[ids] = np.arange(length, dtype=np.int32)
+            return cls(null_safe, numbers, np.arange(count + 1, dtype=np.int64), alone)
         starts = np.zeros(count + 1, np.int64)
         rows = np.empty(int(np.count_nonzero(ids >= 0)), np.int32)
         rows_by_number(ids, starts, rows)
@@ -85,7 +96,7 @@ class KeyIndex:
         return len(self.rows) == len(self.starts) - 1
 
     def find(self, keys: Sequence[Vector], length: int) -> Ids:
-        """The number of each probe row's key; -1 where it has no partner."""
+        """The number of each row's key; -1 for a row without a partner."""
         ids = self.numbers.find(keys, length)
         missing = rows_with_null(keys, self.null_safe)
         if missing is not None:
@@ -98,7 +109,7 @@ class KeyIndex:
 
 
 def rows_with_null(keys: Sequence[Vector], null_safe: tuple[bool, ...]) -> npt.NDArray[np.bool_] | None:
-    """The rows with a NULL that equals nothing; None if there are none."""
+    """The rows with a NULL in a key that `=` compares; None if there are none."""
     found: npt.NDArray[np.bool_] | None = None
     for key, safe in zip(keys, null_safe, strict=True):
         if not safe and (key.all_null or key.valid is not None):
@@ -109,7 +120,7 @@ def rows_with_null(keys: Sequence[Vector], null_safe: tuple[bool, ...]) -> npt.N
 
 def _numbered(
     keys: Sequence[Vector], null_safe: tuple[bool, ...], length: int, costs: JoinCosts
-) -> tuple[_Numbers, Ids, int]:
+) -> tuple[_NumbersOfKeys, Ids, int]:
     if not keys:
         return _AllPairs(0 if length else -1), np.zeros(length, np.int32), 1
     direct = _direct(keys[0], length, costs) if len(keys) == 1 and not null_safe[0] else None
@@ -127,8 +138,8 @@ def _numbered(
     return table, ids, table.count
 
 
-def _direct(key: Vector, length: int, costs: JoinCosts) -> tuple[_Numbers, Ids, int] | None:
-    """Numbers by value, where the values are integers that lie close together."""
+def _direct(key: Vector, length: int, costs: JoinCosts) -> tuple[_NumbersOfKeys, Ids, int] | None:
+    """Numbers by value, if the values are integers that lie close together."""
     dtype = key.dtype
     if key.all_null or not is_narrow(dtype) or pa.types.is_floating(dtype) or pa.types.is_boolean(dtype):
         return None
@@ -139,7 +150,7 @@ def _direct(key: Vector, length: int, costs: JoinCosts) -> tuple[_Numbers, Ids, 
     low, high = int(present.min()), int(present.max())
     if high - low >= min(max(costs.join_slots_per_row * length, costs.join_slots_at_least), costs.join_slots):
         return None
-    slots = np.full(high - low + 1, -1, np.int32)
+    slots = np.zeros(high - low + 1, np.int32)
     ids = np.empty(length, np.int32)
     count = int(number_direct(words, key.mask, low, slots, ids))
     return _Direct(low, slots), ids, count

@@ -1,4 +1,4 @@
-"""Probe rows against a build side: which rows leave the join, in the order of the probe rows.
+"""Pairing of probe rows with a build side: the rows that leave the join, in the order of the probe rows.
 
     probe batch ──► keys ──► numbers of keys ──► pairs of rows ──► condition ──► columns of both sides
 
@@ -38,9 +38,9 @@ class _Pairs:
 class Pairing:
     """One task's join of probe batches with a build side.
 
-    `kind` is seen from the probe side: LEFT keeps each of its rows. `output` has the columns of the result, of either
-    side, and `exists` for an existence join. `max_rows`: pairs of rows that are put out at once, or all of one probe
-    row. `seen`, if given, is told which build rows found a partner.
+    `kind` takes the probe side as the left side: LEFT keeps each of its rows. `output` has the columns of the result,
+    of either side, and `exists` for an existence join. `max_rows`, `max_bytes`: of pairs that are put out at once,
+    however many partners a probe row has. `seen`, if given, is set for build rows that have a partner.
     """
 
     kind: JoinKind
@@ -49,6 +49,7 @@ class Pairing:
     condition: Expr | None
     output: pa.Schema
     max_rows: int
+    max_bytes: int
     exists: str | None = None
     seen: npt.NDArray[np.bool_] | None = field(default=None, repr=False)
 
@@ -68,7 +69,7 @@ class Pairing:
     def meet(self, batch: pa.RecordBatch, met: npt.NDArray[np.bool_], context: TaskContext) -> Iterator[pa.RecordBatch]:
         """The pairs of this probe batch, where the build side is one of several pieces of its rows.
 
-        `met` is told which probe rows found a partner. What becomes of the others, `decided` says after the last piece.
+        `met` is set for probe rows that have a partner. After the last piece, `decided` gives the rows of the others.
         """
         if batch.num_rows == 0:
             return
@@ -77,13 +78,16 @@ class Pairing:
         if not self.kind.shows_right:
             met |= self._has_partner(batch, ids, context)
             return
-        for pairs in self._pairs(ids, False, context) if self.condition is None else self._matches(batch, ids, context):
+        for pairs in (
+            self._pairs(batch, ids, False, context) if self.condition is None else self._matches(batch, ids, context)
+        ):
             met[_probe_rows(pairs, batch)] = True
             self._see(pairs)
             yield self._taken(batch, pairs)
 
     def decided(self, batch: pa.RecordBatch, met: npt.NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        """The rows of the result that are no pairs, from a probe batch whose rows have `met` all pieces."""
+        """The result rows of probe rows that are not pairs, decided by which of them have `met` a partner in any
+        piece."""
         if batch.num_rows == 0:
             return
         if not self.kind.shows_right:
@@ -93,7 +97,7 @@ class Pairing:
             yield self._taken(batch, _Pairs(rows, np.full(len(rows), -1, np.int32)))
 
     def _not_in(self, batch: pa.RecordBatch, keys: pa.Array, ids: Rows) -> Iterator[pa.RecordBatch]:
-        """`key NOT IN (…)` is true for everything if the list is empty, and for nothing if it holds a NULL."""
+        """`key NOT IN (…)`: true for all rows if the list is empty, for none if it has a NULL."""
         if self.build.rows == 0:
             yield from self._probe_side(batch, np.zeros(batch.num_rows, np.bool_))
         elif not self.build.has_null_key:
@@ -120,56 +124,56 @@ class Pairing:
     def _both_sides(self, batch: pa.RecordBatch, ids: Rows, context: TaskContext) -> Iterator[pa.RecordBatch]:
         keeps = self.kind is not JoinKind.INNER
         if self.condition is None:
-            for pairs in self._pairs(ids, keeps, context):
+            for pairs in self._pairs(batch, ids, keeps, context):
                 self._see(pairs)
                 yield self._taken(batch, pairs)
             return
-        lonely = np.ones(batch.num_rows, np.bool_)
+        unmatched = np.ones(batch.num_rows, np.bool_)
         for pairs in self._matches(batch, ids, context):
-            lonely[_probe_rows(pairs, batch)] = False
+            unmatched[_probe_rows(pairs, batch)] = False
             self._see(pairs)
             yield self._taken(batch, pairs)
-        if keeps and lonely.any():
-            rows = np.flatnonzero(lonely).astype(np.int32)
+        if keeps and unmatched.any():
+            rows = np.flatnonzero(unmatched).astype(np.int32)
             yield self._taken(batch, _Pairs(rows, np.full(len(rows), -1, np.int32)))
 
     def _see(self, pairs: _Pairs) -> None:
         if self.seen is not None:
             self.seen[pairs.build[pairs.build >= 0]] = True
 
-    def _pairs(self, ids: Rows, keeps_lonely: bool, context: TaskContext) -> Iterator[_Pairs]:
+    def _pairs(self, batch: pa.RecordBatch, ids: Rows, keeps_unmatched: bool, context: TaskContext) -> Iterator[_Pairs]:
         index = self.build.index
-        if index.has_single_rows and not keeps_lonely:
+        if index.has_single_rows and not keeps_unmatched:
             probe, build = np.empty(len(ids), np.int32), np.empty(len(ids), np.int32)
             count = int(write_single_pairs(ids, index.rows, probe, build))
             if count:
                 yield _Pairs(None if count == len(ids) else probe[:count], build[:count])
             return
         counts = np.empty(len(ids), np.int64)
-        total = int(count_partners(ids, index.starts, keeps_lonely, counts))
-        ends = np.cumsum(counts) if total > self.max_rows else None
-        first = 0
-        while first < len(ids):
-            last = len(ids)
-            if ends is not None:  # at least one row, however many partners it has
-                done = int(ends[first - 1]) if first else 0
-                last = max(first + 1, int(np.searchsorted(ends, done + self.max_rows, side="right")))
-            some = counts[first:last]
-            size = int(some.sum())
-            if size:
-                context.check_cancelled()
-                probe, build = np.empty(size, np.int32), np.empty(size, np.int32)
-                write_pairs(ids, first, some, index.starts, index.rows, probe, build)
-                each_once = first == 0 and size == len(ids) and bool((some == 1).all())
-                yield _Pairs(None if each_once else probe, build)
-            first = last
+        total = int(count_partners(ids, index.starts, keeps_unmatched, counts))
+        most = self._rows_at_once(batch)
+        ends = np.cumsum(counts) if total > most else None
+        for done in range(0, total, most):
+            context.check_cancelled()
+            first = 0 if ends is None else int(np.searchsorted(ends, done, side="right"))
+            partner = 0 if ends is None else done - int(ends[first] - counts[first])
+            size = min(most, total - done)
+            probe, build = np.empty(size, np.int32), np.empty(size, np.int32)
+            write_pairs(ids, counts, first, partner, index.starts, index.rows, probe, build)
+            each_once = size == len(ids) == total and bool((counts == 1).all())
+            yield _Pairs(None if each_once else probe, build)
+
+    def _rows_at_once(self, batch: pa.RecordBatch) -> int:
+        """Rows of the result in one piece: fewer where they are long, as an average row of each side tells."""
+        row_bytes = batch.nbytes / batch.num_rows + self.build.columns.nbytes / max(self.build.rows, 1)
+        return max(1, min(self.max_rows, int(self.max_bytes / max(row_bytes, 1))))
 
     def _matches(self, batch: pa.RecordBatch, ids: Rows, context: TaskContext) -> Iterator[_Pairs]:
         """The pairs for which the condition holds."""
         assert self.condition is not None
         names = sorted(columns_of(self.condition))
         fields = [_field(name, batch, self.build.columns) for name in names]
-        for pairs in self._pairs(ids, False, context):
+        for pairs in self._pairs(batch, ids, False, context):
             columns = [self._column(name, batch, pairs) for name in names]
             plain = [plain_text(column) for column in columns]
             if plain:
@@ -196,8 +200,8 @@ class Pairing:
 
 def taken(column: pa.Array, rows: Rows) -> pa.Array:
     """These rows of a column; NULL for -1."""
-    lonely = rows < 0
-    return column.take(pa.array(rows, mask=lonely) if lonely.any() else pa.array(rows))
+    unmatched = rows < 0
+    return column.take(pa.array(rows, mask=unmatched) if unmatched.any() else pa.array(rows))
 
 
 def _probe_rows(pairs: _Pairs, batch: pa.RecordBatch) -> Rows:
@@ -214,7 +218,7 @@ def _plain_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def _schema_of(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.Schema:
-    """With the types that the columns really have: strings may come as dictionaries."""
+    """The schema with the real types of the columns: strings may come as dictionaries."""
     if all(column.type == each.type for column, each in zip(columns, schema, strict=True)):
         return schema
     return pa.schema([(each.name, column.type) for column, each in zip(columns, schema, strict=True)])

@@ -1,11 +1,11 @@
-"""A join of two large sides: both are sent to the tasks that own their keys, and each task joins what it got.
+"""A join of two large sides: both are sent to the tasks that own their keys, and each task joins the rows it received.
 
     left  ──► hash of the keys ──┐
                                  ├──► task: build side first, then the probe side, then build rows without a partner
     right ──► hash of the keys ──┘
 
-Rows with equal keys meet in one task, so a task can say of its build rows that they have no partner at all: that is
-what a full outer join needs. A task whose build rows exceed its memory goes through the disk (`spilling.py`).
+Rows with equal keys meet in one task, which therefore knows the build rows that have no partner at all, as a full outer
+join must. A task whose build rows exceed its memory spills to disk (`spilling.py`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from sundog.operators.join.spilling import SpillingJoin
 
 @dataclass(frozen=True)
 class JoinPartition(Partitioner):
-    """Sends rows with equal keys to one task; so do both sides of a join, since the hash is of the values alone.
+    """Sends rows with equal keys to one task; the hash is of the values alone, so both sides of a join agree.
 
-    Rows of `hot` keys go to one of several tasks if they are of the probe side, to each of them if of the build side.
-    Rows with a NULL that equals nothing have no partner, and go anywhere.
+    A row of a `hot` key goes to one of several tasks if it is of the probe side, to each of them if of the build side.
+    A row with a NULL in a key that `=` compares has no partner, and may go to any task.
     """
 
     input_schema: pa.Schema
@@ -62,17 +62,17 @@ class JoinPartition(Partitioner):
 
     def _pieces(self, batch: pa.RecordBatch, context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
         vectors = [from_arrow(evaluate(key, batch)) for key in self.keys]
-        lonely = rows_with_null(vectors, self.null_safe)
-        if self.partitions == 1 or (lonely is None and not self.hot.hashes):
+        with_null = rows_with_null(vectors, self.null_safe)
+        if self.partitions == 1 or (with_null is None and not self.hot.hashes):
             yield from cut_by_keys(batch, self.keys, EXCHANGE_LEVEL, self.partitions)
             return
         hashes = KeyLayout.of([key.dtype for key in vectors]).hashes(vectors, batch.num_rows)
         counts = np.zeros(self.partitions, np.int64)
         targets = assign_by_hash(hashes, EXCHANGE_LEVEL, self.partitions, counts).astype(np.int64)
         hot = self.hot.find(hashes) if self.hot.hashes else np.full(batch.num_rows, -1)
-        if lonely is not None:
-            hot[lonely] = -1
-            self._move(np.flatnonzero(lonely), np.int64(self.partitions), targets, batch, context)
+        if with_null is not None:
+            hot[with_null] = -1
+            self._move(np.flatnonzero(with_null), np.int64(self.partitions), targets, batch, context)
         found = np.flatnonzero(hot >= 0)
         if self.is_build:
             yield from self._copies(batch, found, hot, targets, context)
@@ -82,7 +82,7 @@ class JoinPartition(Partitioner):
         yield from split(batch, targets.astype(np.uint16), counts)
 
     def _move(self, rows: Ints, fanouts: Any, targets: Ints, batch: pa.RecordBatch, context: TaskContext) -> None:
-        """Each of these rows to one of so many partitions, the first of which is that of its hash."""
+        """Send each of these rows to one of `fanouts` partitions, the first of which is that of its hash."""
         places = row_salts(batch, rows, context.partition).astype(np.int64) % fanouts
         targets[rows] = (targets[rows] + places) % self.partitions
         context.metrics.add("join_rows_spread", len(rows))
@@ -98,14 +98,18 @@ class JoinPartition(Partitioner):
                 context.metrics.add("join_rows_replicated", len(own))
                 yield (first + copy_number) % self.partitions, copy
 
-    def describe(self) -> str:
+    name = "HashExchange"
+
+    @property
+    def details(self) -> str:
         hot = self.hot.describe("replicated to" if self.is_build else "spread over")
-        return f"HashExchange: keys=[{', '.join(render(key) for key in self.keys)}]{hot}"
+        return f"keys=[{', '.join(render(key) for key in self.keys)}]{hot}"
 
 
 @dataclass(frozen=True)
 class PartitionedJoin(Operator):
-    """Joins the rows of two sides that came to this task: batches of the build side first, told by their columns."""
+    """Joins the rows of two sides that came to this task. Batches of the build side come first and are recognised by
+    their columns."""
 
     join: JoinSpec
     build_schema: pa.Schema
@@ -132,5 +136,8 @@ class PartitionedJoin(Operator):
 
         yield from SpillingJoin(self.join, self.build_schema, context).run(build(), probe())
 
-    def describe(self) -> str:
-        return f"PartitionedJoin: {self.join.describe()}"
+    name = "PartitionedJoin"
+
+    @property
+    def details(self) -> str:
+        return self.join.describe()

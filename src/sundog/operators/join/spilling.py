@@ -1,11 +1,12 @@
-"""One task's part of an exchanged join, in memory or, where its build side does not fit, through the disk.
+"""One task's part of an exchanged join: in memory, or spilled if its build side does not fit.
 
     build ──► fits ─────────────────────────────────────► index ──► probe rows as they come
           ──► does not ──► both sides cut by hash to files ──► cut by cut the same again      (Grace hash join)
-                           one key has too many rows ──► its build rows in pieces, each probed by all probe rows
+                           one key has too many rows ──► its build rows in pieces, each paired with all probe rows
 
-Rows of one key stay in one cut, so the joins of all cuts are the join. Pieces of one key's build rows share their probe
-rows: a row without a partner in one piece may have one in the next, and is judged after the last.
+Rows of one key stay in one cut, so the results of all cuts are the result. Pieces of one key's build rows are paired
+with the same probe rows: a row without a partner in one piece may have one in the next, so it is decided after the
+last.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from sundog.operators.spill_files import CUTS, SpillFiles
 
 _DEEPEST_LEVEL = SPILL_LEVEL + 8
 _MAX_BYTES = 1 << 30  # of a build side in memory: its strings must fit one array of Arrow's, of 2 GiB
-_MIN_SHARE = 8  # a build side may always have one part in so many of the task's memory, whatever others hold
+_MIN_SHARE = 8  # task memory over the build side that is always allowed, whatever other operators hold
 _INDEX_BYTES_PER_ROW = 64  # of slots, starts and row numbers
 _INDEX_BYTES_PER_WORD = 16  # of keys, once as they are looked up and once in the table
 
 
 class _HeldRows:
-    """Batches of a build side in memory, accounted for."""
+    """Batches of a build side in memory, accounted for in the task's budget."""
 
     def __init__(self, join: JoinSpec, context: TaskContext) -> None:
         self._memory = context.memory
@@ -61,12 +62,12 @@ class _HeldRows:
 
     @property
     def too_much(self) -> bool:
-        """Whether making a build side of them would take more memory than there is."""
+        """Whether a build side of them would exceed the task's memory budget."""
         limit, others = self._memory.limit, self._memory.used - self._charged
         return self._needed > max(limit - others, limit // _MIN_SHARE) or self._nbytes > _MAX_BYTES
 
     def as_build_side(self, join: JoinSpec, schema: pa.Schema) -> BuildSide:
-        """An index of the rows, which are no longer held apart from it."""
+        """A build side of the rows, which are then no longer accounted for here."""
         batches, self.batches = self.batches, []
         build = join.build_side(batches, schema)
         self._nbytes = self._rows = 0
@@ -74,7 +75,7 @@ class _HeldRows:
         return build
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """The rows, to be held by somebody else."""
+        """The rows, which are then no longer accounted for here."""
         batches, self.batches = self.batches[::-1], []
         while batches:
             yield batches.pop()
@@ -104,7 +105,7 @@ class SpillingJoin:
         level: int = SPILL_LEVEL,
         name: str = "join",
     ) -> Iterator[pa.RecordBatch]:
-        """`build` is read to its end before `probe`. `level`: of the next cut. `name`: of files, unlike any other."""
+        """`build` is read to its end before `probe`. `level`: of the next cut. `name`: unique prefix of the files."""
         held = _HeldRows(self.join, self.context)
         try:
             for batch in build:
@@ -122,12 +123,12 @@ class SpillingJoin:
         for batch in probe:
             self.context.check_cancelled()
             yield from pairing.join(batch, self.context)
-        yield from self._lonely(pairing)
+        yield from self._unmatched(pairing)
 
     def _through_files(
         self, held: _HeldRows, build: Iterator[pa.RecordBatch], probe: Iterator[pa.RecordBatch], level: int, name: str
     ) -> Iterator[pa.RecordBatch]:
-        """The first cut is always tried: what came first may be of one key, and the rest of many."""
+        """Cut at least once: the rows so far may be of one key, and the rest of many."""
         cannot_cut = level > SPILL_LEVEL and have_one_key(held.batches, self.join.build_keys)
         if cannot_cut or level >= _DEEPEST_LEVEL:
             yield from self._in_pieces(held, build, probe, name)
@@ -185,7 +186,7 @@ class SpillingJoin:
             for number, batch in enumerate(probes.read(0, again=True)):
                 self.context.check_cancelled()
                 yield from pairing.meet(batch, met[number], self.context)
-            yield from self._lonely(pairing)
+            yield from self._unmatched(pairing)
             held.clear()
             for batch in build:
                 held.add(self._plain_build(batch))
@@ -196,7 +197,7 @@ class SpillingJoin:
             yield from pairing.decided(batch, met[number])
 
     def _plain_build(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Under the declared schema: strings may come as dictionaries, of which each batch has its own."""
+        """A batch with the declared types: strings may come as dictionaries, and each batch has its own."""
         if batch.schema == self.build_schema:
             return batch
         columns = [plain_text(column).cast(field.type) for column, field in zip(batch, self.build_schema, strict=True)]
@@ -207,7 +208,7 @@ class SpillingJoin:
         keeps_build = self.join.kind is JoinKind.FULL
         return replace(pairing, seen=np.zeros(build.rows, np.bool_)) if keeps_build else pairing
 
-    def _lonely(self, pairing: Pairing) -> Iterator[pa.RecordBatch]:
+    def _unmatched(self, pairing: Pairing) -> Iterator[pa.RecordBatch]:
         """Rows of the build side without a partner, if they are part of the result."""
         if pairing.seen is None or pairing.seen.all():
             return

@@ -1,10 +1,11 @@
-"""Footers read by executors: a plan of 100,000 files waits for as many footers, and one driver reads some 500 a second.
+"""Footers read by a job on the executors: a plan over 100,000 files needs all footers, and one driver reads about 500 a
+second.
 
     driver: files ──► tasks ──► footers ──► columns that the plan uses, as Arrow ──► driver: one table of footers
 
-What comes back is a list for each column of `TableFooters`: bounds, NULLs and bytes of the columns used, not footers. A
-file that a task cannot read is only told: the driver reads it itself, so that an error is that of a plan on the driver.
-The driver also compares each file's stamp with that of now (`JobFooters.read`).
+The job returns a list for each column of `TableFooters` (bounds, NULL counts and bytes of the columns used), not the
+footers. If a task cannot read a file, it reports only that: the driver reads the file again, so that the error is the
+same as for a plan on the driver. The driver also compares each file's stamp with the present one (`JobFooters.read`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.expr.rank_columns import RankColumn
+from sundog.operators.base import Described
 from sundog.operators.context import TaskContext
+from sundog.operators.sources import Source
 from sundog.parquet.meta.table_footers import (
     ColumnBounds,
     ColumnFacts,
@@ -31,16 +34,27 @@ from sundog.parquet.problems import FileProblem, FileSchemaProblem
 from sundog.parquet.reading import DataFile, ReadSpec
 
 FILES_IN_BATCH = 256
-_DEVICE = 4  # place of the device's number in a stamp: it is another one on each machine
+_DEVICE = 4  # index of the device number in a stamp; it differs between machines
 
 
 @dataclass(frozen=True)
-class FooterScan:
-    """Reads the footers of some files. Its batches are for `JobFooters`."""
+class FooterScan(Source, Described):
+    """Reads the footers of some files of a job. `JobFooters` takes its batches."""
+
+    name = "FooterScan"
 
     files: tuple[DataFile, ...]
     reading: ReadSpec
     bounded: frozenset[str]
+    files_in_job: int
+
+    @property
+    def details(self) -> str:
+        return f"files={self.files_in_job}"
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return (self,)
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         for first in range(0, len(self.files), FILES_IN_BATCH):
@@ -51,7 +65,7 @@ class FooterScan:
                 yield to_batch(found, self.reading)
 
     def _readable(self, files: Sequence[DataFile]) -> TableFooters | None:
-        """What the files say that can be read, found by halves."""
+        """The footers of the readable files, found by halving the list."""
         try:
             return read_as_columns(files, self.reading, self.bounded)
         except (FileProblem, FileSchemaProblem, OSError):
@@ -62,35 +76,26 @@ class FooterScan:
         return TableFooters.concat(there) if (there := [part for part in found if part is not None]) else None
 
 
-@dataclass(frozen=True)
-class FooterRead:
-    """What the tasks of the job do, for explain."""
-
-    files: int
-
-    def describe(self) -> str:
-        return f"FooterScan: files={self.files}"
-
-
 def footer_scans(
     files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str], tasks: int
 ) -> tuple[FooterScan, ...]:
-    """The files in at most so many tasks, neighbours together."""
+    """The files in at most `tasks` tasks, neighbours together."""
     share = -(-len(files) // tasks)
     return tuple(
-        FooterScan(tuple(files[first : first + share]), reading, bounded) for first in range(0, len(files), share)
+        FooterScan(tuple(files[first : first + share]), reading, bounded, len(files))
+        for first in range(0, len(files), share)
     )
 
 
 class JobFooters:
-    """What the tasks of a job have read, as the driver takes it over."""
+    """What the tasks of a job have read, checked by the driver."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch], reading: ReadSpec) -> None:
         parts = [from_batch(batch.slice(row, 1), reading) for batch in batches for row in range(batch.num_rows)]
         self._found = TableFooters.concat(parts) if parts else None
 
     def read(self, files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str]) -> TableFooters:
-        """As `read_as_columns`: what the tasks did not read, or what has changed since, is read here."""
+        """As `read_as_columns`: files that no task could read, or that have changed since, are read here."""
         found = self._found
         if found is None or found.lacks(reading, bounded):
             return read_as_columns(files, reading, bounded)
@@ -149,7 +154,7 @@ def from_batch(batch: pa.RecordBatch, reading: ReadSpec) -> TableFooters:
 
 
 def _ranks_to_array(ranks: RankColumn, dtype: pa.DataType) -> pa.Array:
-    """Words as integers, strings as they are, wide decimals as such."""
+    """Words as integers, strings as they are, wide decimals as decimals."""
     if ranks.words is not None:
         return pa.array(ranks.words, mask=~ranks.known)
     return ranks.values if isinstance(ranks.values, pa.Array) else ranks.to_array(dtype)

@@ -1,11 +1,10 @@
-"""The rows of a run of row groups, while the tests of a scan narrow them down.
+"""The rows of a run of row groups, as the tests of a scan leave fewer and fewer of them.
 
-    all rows ── test ──> most of them: a mask; the next column is decoded whole, and tested in all rows
-                 └─────> few of them: their numbers; the next column is decoded for these rows only
+    all rows ── test ──> most are left: a mask; the next column is decoded whole, and all rows are tested
+                 └─────> few are left: their numbers; the next column is decoded for these rows only
 
-So a WHERE, or the keys of a join, that leaves one row in a hundred has a hundredth of the other columns decoded, and no
-page of them read that holds no such row. Strings without a dictionary are decoded whole, and copied for the rows that
-stay.
+So if a WHERE, or the keys of a join, leave one row in a hundred, a hundredth of each other column is decoded, and no
+page without such a row is read. Of strings without a dictionary only the lengths are read between these rows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from sundog.parquet.decode.reader import FileReader
 
 
 class Narrowing:
-    """What is left of the rows of `row_groups`. `decoded` are columns of all rows that are known already."""
+    """The remaining rows of `row_groups`. `decoded`: columns of all rows that are decoded already."""
 
     def __init__(
         self,
@@ -43,6 +42,8 @@ class Narrowing:
         self._decoded = decoded or {}
         self._mask: Bools | None = None  # of all rows, while most are left
         self._few = few  # the numbers of those that are left
+        self._late: dict[str, pa.Array] = {}  # columns of the few rows, which the next test or the result may read
+        self._late_rows: dict[str, npt.NDArray[np.int64]] = {}  # the rows of each: the remaining ones, or more
 
     @property
     def left(self) -> int:
@@ -56,7 +57,7 @@ class Narrowing:
 
     @property
     def tested_rows(self) -> int:
-        """How many rows `columns` gives: those that are left, if they are few, else all."""
+        """How many rows `columns` gives: the remaining ones if they are few, else all."""
         return self._rows if self._few is None else len(self._few)
 
     def columns(self, names: Sequence[str], as_stored: frozenset[str]) -> list[pa.Array]:
@@ -64,7 +65,7 @@ class Narrowing:
         missing = [name for name in names if name not in self._decoded]
         late: dict[str, pa.Array] = {}
         if missing and self._few is not None:
-            late = self._reader.read_rows(self._row_groups, missing, self._few)
+            late = self._late_columns(missing, self._few)
             missing = [name for name in missing if name not in late]
         if missing:
             read = self._reader.read(self._row_groups, missing, as_stored)
@@ -76,11 +77,27 @@ class Narrowing:
             mask = np.zeros(self._rows, np.bool_)
             mask[self._few] = True
             batch = pa.record_batch([self._decoded[name] for name in whole], names=whole)
-            late.update(zip(whole, keep_rows(batch, mask).columns, strict=True))
+            late.update(zip(whole, keep_rows(batch, mask, self._costs).columns, strict=True))
         return [_in_form(late[name], name in as_stored) for name in names]
 
+    def _late_columns(self, names: Sequence[str], few: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+        """Columns that are decoded for the few rows only; a column that a test has read is not read again."""
+        known = [name for name in names if name in self._late]
+        unread = [name for name in names if name not in self._late]
+        for name in known:
+            if len(self._late_rows[name]) > len(few):
+                batch = pa.record_batch([self._late[name]], names=[name])
+                mask = np.isin(self._late_rows[name], few, assume_unique=True)
+                self._late[name] = keep_rows(batch, mask, self._costs).column(0)
+                self._late_rows[name] = few
+        if unread:
+            found = self._reader.read_rows(self._row_groups, unread, few)
+            self._late.update(found)
+            self._late_rows.update(dict.fromkeys(found, few))
+        return {name: self._late[name] for name in names if name in self._late}
+
     def narrow(self, passing: Bools) -> None:
-        """Leave the tested rows that pass, one flag for each of `tested_rows`."""
+        """Keep the tested rows that pass; one flag for each of `tested_rows`."""
         if self._few is not None:
             self._few = self._few[passing]
             return
@@ -89,11 +106,11 @@ class Narrowing:
             self._few = np.flatnonzero(self._mask)
 
     def kept(self, arrays: list[pa.Array], names: Sequence[str]) -> pa.RecordBatch:
-        """The rows that are left of what `columns` gave."""
+        """The remaining rows, from what `columns` gave."""
         batch = pa.record_batch(arrays, names=list(names))
-        return batch if self._few is not None or self._mask is None else keep_rows(batch, self._mask)
+        return batch if self._few is not None or self._mask is None else keep_rows(batch, self._mask, self._costs)
 
 
 def _in_form(column: pa.Array, as_stored: bool) -> pa.Array:
-    """A column that another test may have asked for as it is stored."""
+    """The column in plain form unless `as_stored`: another test may have decoded it as it is stored."""
     return column if as_stored else plain_text(column)

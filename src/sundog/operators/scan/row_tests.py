@@ -1,11 +1,11 @@
-"""What the rows of a scan are tested by: the conjuncts of its WHERE, and the keys of joins above it.
+"""The tests that the rows of a scan must pass: the conjuncts of its WHERE, and the keys of joins above it.
 
-Each test reads columns of its own, and the next ones are decoded for the rows that are left only (`narrowing.py`). So
-the order is what costs: a test that drops nine rows in ten, on a column of numbers, before one on strings. A task
-orders its tests by what they dropped so far. A filter by keys that drops too little to pay for itself is no longer
-tested: what it would have dropped, the join drops.
+Each test reads its own columns, which are decoded for the remaining rows only (`narrowing.py`). So the order matters: a
+test on a column of numbers that drops nine rows in ten comes before one on strings. A task orders its tests by what
+they have dropped so far. A key filter that drops too few rows to pay for itself is no longer tested; the join drops
+these rows anyway.
 
-A WHERE that can raise an error is tested first, as one, for all rows.
+If the WHERE can raise an error, it is tested first, as a whole, on all rows.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ from sundog.expr.raising import can_raise
 from sundog.operators.costs import ScanCosts
 from sundog.types import is_text
 
-_UNKNOWN_SHARE = 0.5
-
 
 class RowTest(Protocol):
-    """One test and what it did so far in this task."""
+    """One test, with counts of what it did so far in this task."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
 
     @property
     def as_stored(self) -> frozenset[str]:
-        """The columns whose strings may come in any form."""
+        """The columns whose strings it takes in any form."""
         ...
 
     @property
@@ -47,18 +45,18 @@ class RowTest(Protocol):
 
     @property
     def share(self) -> float:
-        """Of the tested rows, those that passed."""
+        """The share of the tested rows that passed."""
         ...
 
     def passing(self, batch: pa.RecordBatch) -> Bools:
-        """The rows that pass, by a batch of `columns`."""
+        """The rows that pass, given a batch of `columns`."""
         ...
 
 
 class _Counted:
-    """Counts what passes. `expected` is the share of rows that will, as long as none was tested."""
+    """Counts the rows that pass. `expected`: the assumed share until some were tested."""
 
-    def __init__(self, expected: float = _UNKNOWN_SHARE) -> None:
+    def __init__(self, expected: float) -> None:
         self.tested = 0
         self.passed = 0
         self._expected = expected
@@ -79,8 +77,8 @@ class PredicateTest(_Counted):
     is_of_join = False
     pays = True
 
-    def __init__(self, predicate: StoredPredicate) -> None:
-        super().__init__()
+    def __init__(self, predicate: StoredPredicate, costs: ScanCosts) -> None:
+        super().__init__(costs.assumed_passing_share)
         self._predicate = predicate
         self.columns = predicate.columns
         self.as_stored = predicate.as_stored
@@ -95,7 +93,7 @@ class KeyFilterTest(_Counted):
     is_of_join = True
 
     def __init__(self, wanted: KeyFilter, keys: KeySet, costs: ScanCosts) -> None:
-        super().__init__(min(_UNKNOWN_SHARE, keys.density))
+        super().__init__(min(costs.assumed_passing_share, keys.density))
         self._filter = wanted
         self._costs = costs
         self.columns = (wanted.column,)
@@ -118,20 +116,22 @@ class RowTests:
         """`schema` has the columns of all tests."""
         self._predicate_raises = predicate is not None and can_raise(predicate)
         steps = [] if predicate is None else StoredPredicate.of(predicate).steps
-        self._of_predicate = [PredicateTest(step) for step in steps]
+        self._of_predicate = [PredicateTest(step, costs) for step in steps]
         self._of_joins = [KeyFilterTest(each, each.keys, costs) for each in filters if each.keys is not None]
         self._texts = frozenset(field.name for field in schema if is_text(field.type))
         self._costs = costs
+        self.given_up = 0  # filters by keys that were left out of the last run
 
     def of_run(self, all_match: bool) -> list[RowTest]:
         """The tests to make now, in their order. `all_match`: statistics prove the WHERE for all rows."""
         first: list[RowTest] = [] if all_match else [*self._of_predicate]
         joins = [test for test in self._of_joins if test.pays]
+        self.given_up = len(self._of_joins) - len(joins)
         if self._predicate_raises:
             return first + sorted(joins, key=self._rank)
         return sorted([*first, *joins], key=self._rank)
 
     def _rank(self, test: RowTest) -> float:
-        """Cost of a test over the share of the rows that it drops, the least first."""
+        """Cost of the test divided by the share of rows that it drops; lower comes first."""
         cost = self._costs.string_test_factor if self._texts.intersection(test.columns) else 1.0
         return cost / max(1 - test.share, 1e-9)

@@ -1,12 +1,12 @@
-"""`FROM parquet WHERE predicate`, one task's share of it: the leaf under every plan of sundog.
+"""`FROM parquet WHERE predicate`: one task's share of a scan, the leaf of most plans.
 
-Spark's scan decodes every column of every row that its filters on statistics leave. Here the columns of the WHERE and
-the keys of joins above are decoded first, one after the other (`row_tests.py`); if few rows are left, other columns are
-decoded for these only (`narrowing.py`). A row group that statistics prove to match as a whole is not filtered by the
-WHERE at all. Small row groups are read together, huge ones in parts.
+Spark's scan decodes every column of the rows that its statistics filters leave. Here the columns of the WHERE and the
+keys of joins are decoded first, one after the other (`row_tests.py`). If few rows are left, the other columns are
+decoded for these only (`narrowing.py`). A row group whose rows all match by statistics is not filtered by the WHERE at
+all. Small row groups are read together, huge ones in parts.
 
-Measured on 100,000 rows x 16 columns: Arrow decodes them in 24 ms, its own threads only help when nothing else runs, so
-a task decodes by itself and the runtime runs several tasks.
+On 100,000 rows x 16 columns, Arrow takes 24 ms to decode. Its own threads help only while nothing else runs, so a task
+decodes on its own thread and the runtime runs several tasks.
 """
 
 from __future__ import annotations
@@ -23,27 +23,30 @@ from sundog.columns.arrow import plain_text
 from sundog.columns.stored_text import StoredPredicate
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
+from sundog.operators.base import Described
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import ScanCosts
 from sundog.operators.scan.narrowing import Narrowing
 from sundog.operators.scan.row_tests import RowTest, RowTests
+from sundog.operators.scan.table_scan import TableScan
+from sundog.operators.sources import Source
 from sundog.parquet.decode.reader import FileReader
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
 from sundog.parquet.problems import FileProblem, ProblemKind
-from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan
+from sundog.parquet.prune.access_plan import FileSlice, ParquetAccessPlan, ScannedTable
 from sundog.parquet.prune.bloom_filter import BloomFilterPruner, wanted_values
 from sundog.parquet.prune.page_index import PagePruner
+from sundog.parquet.prune.pruning import without_not_null
 from sundog.parquet.reading import ReadSpec
 from sundog.types import is_text
 
-_SMALLEST_BATCH = 1024
-
 
 @dataclass(frozen=True)
-class ScanTask:
-    """Reads `columns` of its slices' rows where `predicate` is true. `batch_rows` bounds batches, to stop early.
+class ScanTask(Source):
+    """Reads `columns` of its slices' rows where `predicate` is true. `batch_rows` limits batches, to stop early.
 
+    `never_null`: columns of which the predicate need not test that they are not NULL.
     `as_stored` names string columns that the reader takes as dictionary or string_view arrays as well: no string is
     copied then (`parquet/decode/text_pages.py`), and equal ones of a dictionary need not be found again.
     """
@@ -56,7 +59,17 @@ class ScanTask:
     as_stored: frozenset[str] = frozenset()
     again: bool = False  # another task reads and counts the same rows
     filters: tuple[KeyFilter, ...] = ()
+    readers: int = 1  # tasks of which each reads all rows
+    never_null: frozenset[str] = frozenset()
+    table: ScannedTable = field(kw_only=True)
     costs: ScanCosts = field(kw_only=True)
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        counted = {} if self.again else self.table.counted
+        return (
+            TableScan(self.table, self.columns, self.predicate, self.filters, readers=self.readers, counted=counted),
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -64,7 +77,9 @@ class ScanTask:
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         schema = self.schema
-        tests = RowTests(self.predicate, self.filters, self._tested_schema, self.costs)
+        tests = RowTests(
+            without_not_null(self.predicate, self.never_null), self.filters, self._tested_schema, self.costs
+        )
         blooms = BloomFilterPruner(wanted_values(self.predicate, self.filters, self.costs.bloom_filter_values))
         pages = PagePruner(self.costs)
         unread = sum(len(part.row_groups) for part in self.slices)
@@ -80,14 +95,17 @@ class ScanTask:
                         for batch in self._read_run(reader, groups, tests.of_run(all_match), pages, schema, context):
                             if batch.num_rows:
                                 yield batch
-        except GeneratorExit:  # whoever reads has enough rows
+        except GeneratorExit:  # the reader has enough rows
             context.metrics.add("row_groups_never_reached", unread)
             raise
+        finally:
+            if tests.given_up:
+                context.metrics.add("join_filters_given_up", tests.given_up)
 
     def _with_values(
         self, part: FileSlice, reader: FileReader, blooms: BloomFilterPruner, context: TaskContext
     ) -> FileSlice:
-        """The row groups that may hold the values that are asked for, by the Bloom filters of the file."""
+        """The row groups that, by the Bloom filters of the file, may hold the values that columns are compared with."""
         kept = [not blooms.should_skip(reader.source, reader.layout, group) for group in part.row_groups]
         if all(kept):
             return part
@@ -103,7 +121,7 @@ class ScanTask:
 
     @property
     def _run_rows(self) -> int:
-        """How many rows may be read in one go, if they are of more than one row group."""
+        """Rows that may be read at once from several row groups."""
         if self.batch_rows is not None:
             return 0
         reads_text = any(is_text(column.dtype) for column in self.reading.file_columns)  # those of the WHERE as well
@@ -140,7 +158,7 @@ class ScanTask:
     def _rows_in_pages(
         self, reader: FileReader, groups: list[int], pages: PagePruner, context: TaskContext
     ) -> npt.NDArray[np.int64] | None:
-        """The numbers of the rows whose pages may hold keys of joins, if they are so few that it pays; None for all."""
+        """The numbers of rows in pages that may hold join keys, if they are few enough to pay; None: read all."""
         if not self.filters or self.batch_rows is not None:
             return None
         names = {*self.columns, *(field.name for field in self._tested_schema)}
@@ -154,7 +172,7 @@ class ScanTask:
         return left.numbers
 
     def _narrow(self, rows: Narrowing, tests: list[RowTest], context: TaskContext) -> int:
-        """Make the tests; how many rows are left."""
+        """Make the tests; the number of remaining rows."""
         total = left = rows.left
         by_where = by_joins = 0
         for test in tests:
@@ -172,7 +190,7 @@ class ScanTask:
 
     @staticmethod
     def _texts(schema: pa.Schema) -> frozenset[str]:
-        """Of rows that are mostly dropped no string need be copied before it is known to stay."""
+        """String columns to read as stored: most rows are dropped, and only those of the remaining ones are copied."""
         return frozenset(field.name for field in schema if is_text(field.type))
 
     def _with_plain_texts(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -212,12 +230,12 @@ class ScanTask:
             for group in groups:
                 yield from reader.stream(group, names, self.batch_rows)
         elif len(groups) == 1:
-            yield from reader.pieces(groups[0], names)
+            yield from reader.pieces(groups[0], names, self.costs.max_whole_bytes)
         else:
             yield reader.read(groups, names)
 
     def _fits(self, reader: FileReader, groups: list[int], names: list[str]) -> bool:
-        return sum(reader.layout.memory_bytes(names, group) for group in groups) <= self.costs.scan_run_bytes * 4
+        return sum(reader.layout.memory_bytes(names, group) for group in groups) <= self.costs.max_whole_bytes
 
 
 def scan_tasks(
@@ -227,37 +245,57 @@ def scan_tasks(
     as_stored: frozenset[str] = frozenset(),
     again: bool = False,
 ) -> list[ScanTask]:
-    """The plan's work in at most `count` tasks of about equal bytes, in file order."""
+    """The plan's work in at most `count` tasks of about equal bytes, in file order; at least one."""
     if plan.predicate is not None:
         as_stored -= columns_of(plan.predicate) - StoredPredicate.of(plan.predicate).as_stored
     return [
-        ScanTask(plan.reading, slices, plan.columns, plan.predicate, None, as_stored, again, plan.filters, costs=costs)
-        for slices in plan.tasks(count)
+        ScanTask(
+            plan.reading,
+            slices,
+            plan.columns,
+            plan.predicate,
+            None,
+            as_stored,
+            again,
+            plan.filters,
+            never_null=plan.never_null,
+            table=plan.scanned,
+            costs=costs,
+        )
+        for slices in plan.tasks(count, costs.row_group_overhead_bytes) or [()]
     ]
 
 
 def repeated_scans(
     plan: ParquetAccessPlan, times: int, costs: ScanCosts, as_stored: frozenset[str] = frozenset()
 ) -> list[ScanTask]:
-    """As many tasks, of which each does all of the plan's work. The rows are counted by the first."""
-    return [task for number in range(times) for task in scan_tasks(plan, 1, costs, as_stored, again=number > 0)]
+    """`times` tasks that each do all of the plan's work. Only the first counts the rows."""
+    (task,) = scan_tasks(plan, 1, costs, as_stored)
+    return [replace(task, readers=times, again=number > 0) for number in range(times)]
 
 
 def limit_scan(plan: ParquetAccessPlan, limit: int, costs: ScanCosts) -> ScanTask:
     """One task for `LIMIT` without an order: the first rows in reading order, in batches of about `limit` rows.
 
-    Any rows would be right, but Spark's are these. Row groups that match as a whole were once read first, which gave
-    other rows. Put a `LimitOperator` above it: when that has enough rows it stops asking, and what follows is never
-    read.
+    SQL allows any rows, but Spark gives these. (Reading row groups that match as a whole first gave other rows.) Put a
+    `LimitOperator` above it: once that has enough rows it asks for no more, and the rest is never read.
     """
-    batch_rows = min(max(limit, _SMALLEST_BATCH), costs.scan_run_rows)
-    return ScanTask(plan.reading, plan.slices(plan.left), plan.columns, plan.predicate, batch_rows, costs=costs)
+    batch_rows = min(max(limit, costs.limit_batch_rows), costs.scan_run_rows)
+    return ScanTask(
+        plan.reading,
+        plan.slices(plan.left),
+        plan.columns,
+        plan.predicate,
+        batch_rows,
+        table=plan.scanned,
+        costs=costs,
+    )
 
 
 def open_slice(
     reading: ReadSpec, part: FileSlice, context: TaskContext, as_stored: frozenset[str] = frozenset()
 ) -> FileReader:
-    """Open a file and make sure that it is still the file that was planned for."""
+    """Open a file, after checking that it has not changed since it was planned for."""
     footer = read_footer(part.file, reading.filesystem)
     if footer.identity != part.identity:
         raise FileProblem(ProblemKind.CHANGED, part.file.path)
@@ -271,7 +309,7 @@ def column_schema(reading: ReadSpec, names: tuple[str, ...] | list[str]) -> pa.S
 
 
 def to_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch; also one of no columns, which still has rows (`SELECT count(*)`)."""
+    """A batch; one without columns has rows too (`SELECT count(*)`)."""
     if arrays:
         if any(array.type != field.type for array, field in zip(arrays, schema, strict=True)):  # strings as stored
             return pa.record_batch(arrays, names=schema.names)
@@ -284,7 +322,7 @@ def _rows_in(reader: FileReader, groups: list[int]) -> int:
 
 
 def _runs(part: FileSlice, layout: FileLayout, max_rows: int, max_bytes: int) -> Iterator[tuple[list[int], bool]]:
-    """Row groups to read in one go: consecutive, with one verdict, and no more than a batch should hold."""
+    """Row groups to read at once: consecutive, with the same pruning verdict, within the limits of a batch."""
     run: list[int] = []
     run_match, run_rows, run_bytes = False, 0, 0
     for group, match in zip(part.row_groups, part.all_rows_match, strict=True):

@@ -1,7 +1,7 @@
-"""The other columns of the winners: `SELECT *` pays for k rows, not for the table.
+"""Late columns: the columns that only the result needs, read for the winners alone.
 
-The search has decoded sort and WHERE columns only and knows each winner's place (file, row group, row). The columns
-that are still missing are read from the row groups of the winners and nowhere else.
+The search decodes only the columns of the sort and the WHERE, and knows each winner's place (file, row group, row). The
+other columns are then read from the winners' row groups and nowhere else: `SELECT *` costs k rows, not the table.
 
     winners: (file, row group, row) ──► one fetch per row group (and, on the driver, per share of its columns)
                                           ──► rows picked ──► put back into the winners' order
@@ -18,10 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
+from sundog.operators.base import Described
 from sundog.operators.context import TaskContext
 from sundog.operators.scan.scan import column_schema, open_slice, to_batch
-from sundog.operators.topk.row_group_search import POSITION
+from sundog.operators.sources import Source
+from sundog.operators.topk.row_group_search import POSITION, BestOfScan
 from sundog.operators.topk.topk_plan import TopKPlan
+from sundog.operators.topk.topk_scan import TopKSearch
 from sundog.parquet.decode.late import LateCosts, RowPicker
 from sundog.parquet.prune.access_plan import FileSlice, restricted
 from sundog.parquet.reading import ReadSpec
@@ -31,7 +34,7 @@ SLOT = "#slot"
 
 @dataclass(frozen=True)
 class RowGroupRows:
-    """Rows to fetch from one row group, ascending, and for each the number of the winner it belongs to."""
+    """Rows to fetch from one row group, ascending, and for each the number of its winner."""
 
     row_group: int
     rows: npt.NDArray[np.int64]
@@ -39,13 +42,30 @@ class RowGroupRows:
 
 
 @dataclass(frozen=True)
-class FetchTask:
+class LateMaterialize(Described):
+    """Columns that are read for the winners only, as a line of explain."""
+
+    name = "LateMaterialize"
+
+    columns: tuple[str, ...]
+
+    @property
+    def details(self) -> str:
+        return f"columns=[{', '.join(self.columns)}]"
+
+
+@dataclass(frozen=True)
+class FetchTask(Source):
     """Fetches some columns of some winners. Its batches have the columns and `#slot`, the winner's number."""
 
     reading: ReadSpec
     columns: tuple[str, ...]
     parts: tuple[tuple[FileSlice, tuple[RowGroupRows, ...]], ...]
     costs: LateCosts
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return (LateMaterialize(self.columns),)
 
     @property
     def schema(self) -> pa.Schema:
@@ -68,8 +88,8 @@ def plan_fetch(
 ) -> list[FetchTask]:
     """Fetches for the winners' missing columns; none if nothing is missing.
 
-    With fewer row groups than tasks, `split_columns` shares out the columns of a row group as well. Tasks then differ
-    in their schema, which driver threads do not mind and a Spark stage would.
+    With fewer row groups than tasks, `split_columns` divides the columns of a row group among tasks as well. The tasks
+    then differ in schema, which driver threads allow and a Spark stage does not.
     """
     names = plan.late_columns
     if not names or winners.num_rows == 0:
@@ -114,6 +134,37 @@ def assemble(plan: TopKPlan, winners: pa.RecordBatch, fetched: Iterable[pa.Recor
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Winners(Source):
+    """The result of a search: what its stages have found, `winners`, and fetched, put together.
+
+    `winners` is None in a plan that is only explained.
+    """
+
+    search: TopKSearch
+    limit: int
+    offset: int
+    winners: pa.RecordBatch | None = None
+    fetched: tuple[pa.RecordBatch, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        plan, search = self.search.plan, self.search
+        best = BestOfScan(plan.spec.order, self.limit, self.offset, search.counted)
+        table = plan.access.scanned
+        scan = plan.spec.scan(table, {**table.counted, **search.scan_counted})
+        return (*([LateMaterialize(plan.late_columns)] if plan.late_columns else []), best, scan)
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        if self.winners is None:
+            raise InternalError("a search that did not run has no winners")
+        rows = assemble(self.search.plan, self.winners, self.fetched)
+        if rows.num_rows:
+            if self.search.plan.late_columns:
+                context.step(1).add(self.winners.num_rows, self.winners.nbytes)
+            yield rows
+
+
 def _by_row_group(winners: pa.RecordBatch) -> Iterator[tuple[int, RowGroupRows]]:
     """(file, rows to fetch) for each row group that holds winners, in table order."""
     files, groups, rows = (winners.column(name).to_numpy() for name in POSITION.names)
@@ -125,7 +176,7 @@ def _by_row_group(winners: pa.RecordBatch) -> Iterator[tuple[int, RowGroupRows]]
 
 
 def _column_shares(plan: TopKPlan, names: Sequence[str], file: int, count: int) -> list[tuple[str, ...]]:
-    """The columns in `count` shares of about equal bytes, judged by a row group of the given file."""
+    """The columns in `count` shares of about equal bytes, by the sizes in a row group of this file."""
     first = plan.access.statistics.footers.starts[file : file + 1]
     sizes = {name: plan.access.column_bytes([name], first) for name in names}
     shares: list[list[str]] = [[] for _ in range(min(count, len(names)))]

@@ -1,10 +1,11 @@
-"""The search of one row group: which of its rows can be among the k best, decoding as little as possible."""
+"""The search within one row group for rows that may be among the k best, with as little decoding as possible."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,13 @@ from sundog.expr.evaluation.where import where_mask
 from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.ordering import SortKey, select_k
 from sundog.metrics import Metrics
+from sundog.operators.base import Described
 from sundog.operators.costs import TopKCosts
 from sundog.operators.scan.scan import column_schema, to_batch
-from sundog.operators.topk.topk import BestRows
-from sundog.parquet.decode.reader import PIECE_BYTES, FileReader
+from sundog.operators.scan.table_scan import TableScan
+from sundog.operators.topk.topk import BestRows, topk_text
+from sundog.parquet.decode.reader import FileReader
+from sundog.parquet.prune.access_plan import ScannedTable
 from sundog.parquet.prune.bloom_filter import BloomFilterPruner, wanted_values
 from sundog.parquet.prune.row_group_pruner import Candidate
 from sundog.parquet.reading import ReadSpec
@@ -29,7 +33,7 @@ POSITION = pa.schema([("#file", pa.int32()), ("#row_group", pa.int32()), ("#row"
 
 @dataclass(frozen=True)
 class Switches:
-    """The layers of pruning, each of which can be turned off to see what it is worth."""
+    """The layers of pruning, each of which can be switched off to measure its worth."""
 
     initial_threshold: bool = True
     row_groups: bool = True  # re-check each row group against the live threshold
@@ -43,11 +47,31 @@ class Switches:
 
 
 @dataclass(frozen=True)
-class TopKSpec:
-    """What every part of the search knows. Picklable.
+class BestOfScan(Described):
+    """The k best rows of a scan, as a line of explain. `counted`: the counts of the whole search."""
 
-    `checks` are expressions that plain Spark would evaluate for every row that passes the WHERE and that may raise:
-    they are evaluated for their errors, and what they cover cannot be pruned.
+    name = "TopK"
+
+    order: tuple[SortKey, ...]
+    limit: int
+    offset: int = 0
+    counted: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def details(self) -> str:
+        return topk_text(self.order, self.limit, self.offset)
+
+    @property
+    def planned_metrics(self) -> Mapping[str, float]:
+        return self.counted
+
+
+@dataclass(frozen=True)
+class TopKSpec:
+    """The part of a search that does not change. Picklable.
+
+    `checks` are expressions that may raise and that plain Spark would evaluate for every row that passes the WHERE.
+    They are evaluated for their errors, and no row group in which one may raise is pruned.
     """
 
     reading: ReadSpec
@@ -60,11 +84,20 @@ class TopKSpec:
 
     @cached_property
     def key_columns(self) -> tuple[str, ...]:
-        """Where the values of each sort key are held."""
+        """The columns that hold the values of the sort keys."""
         return tuple(
             key.expr.name if isinstance(key.expr, Column) and key.expr.name in self.carried else f"#key {number}"
             for number, key in enumerate(self.order)
         )
+
+    def steps(self, table: ScannedTable) -> tuple[Described, ...]:
+        """The steps of a task of the search, the last step first."""
+        return (BestOfScan(self.order, self.k), self.scan(table))
+
+    def scan(self, table: ScannedTable, counted: Mapping[str, float] = MappingProxyType({})) -> TableScan:
+        """The scan below the search. It reads the columns that the search needs."""
+        dynamic, checks = self.switches.row_groups, self.checks
+        return TableScan(table, self.carried, self.predicate, dynamic=dynamic, checks=checks, counted=counted)
 
     @property
     def _key_exprs(self) -> tuple[Expr, ...]:
@@ -81,19 +114,18 @@ class TopKSpec:
         return BestRows(self.schema, self.order, self.key_columns, self.k, live, costs, POSITION.names)
 
     def bloom_filters(self, costs: TopKCosts) -> BloomFilterPruner:
-        """For the values that the WHERE asks for; of one task."""
+        """A task's pruner by Bloom filters, for the values that the WHERE compares with."""
         return BloomFilterPruner(wanted_values(self.predicate, (), costs.bloom_filter_values))
 
     def search(
-        self, reader: FileReader, candidate: Candidate, live: LiveThreshold, metrics: Metrics
+        self, reader: FileReader, candidate: Candidate, live: LiveThreshold, metrics: Metrics, costs: TopKCosts
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one row group that may be among the k best, at most k from each piece of it."""
         metrics.add("row_groups_scanned")
         metrics.add("input_rows", candidate.rows)
         first, second = self._stages(candidate)
-        size = reader.layout.memory_bytes([*first, *second], candidate.row_group)
         start = 0
-        for piece in self._decode(reader, candidate.row_group, first, second, size):
+        for piece in self._decode(reader, candidate.row_group, first, second, costs.max_whole_bytes):
             threshold = live.snapshot()
             found = self._search_piece(piece, start, candidate, threshold, metrics)
             if found is not None:
@@ -107,12 +139,12 @@ class TopKSpec:
         return sorted(first), sorted(tested - first)
 
     def _decode(
-        self, reader: FileReader, group: int, first: list[str], second: list[str], size: int
+        self, reader: FileReader, group: int, first: list[str], second: list[str], max_bytes: int
     ) -> Iterator[_Piece]:
-        if size > PIECE_BYTES:
-            together = [*first, *second]
+        together = [*first, *second]
+        if reader.layout.memory_bytes(together, group) > max_bytes:
             schema = column_schema(self.reading, together)
-            for arrays in reader.pieces(group, together):
+            for arrays in reader.pieces(group, together, max_bytes):
                 yield _Piece(to_batch(arrays, schema, 0))
             return
         rows = int(reader.layout.footer.row_counts[group])

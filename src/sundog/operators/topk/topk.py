@@ -1,15 +1,15 @@
 """`ORDER BY keys LIMIT k OFFSET n` over any stream of batches: at most k + n rows are ever kept.
 
-Plain Spark does the same with one row object at a time in a priority queue. Here a batch is first cut down to the rows
-that the worst kept row does not already beat, which is one vectorised comparison on the leading key; then to its own
-k best; then it waits, and from time to time everything that waits is merged with what is kept.
+Plain Spark does the same row by row with a priority queue. Here a batch is first cut down to the rows that can still
+beat the worst kept row, by one vectorised comparison of the leading key, and then to its own k best. These are
+collected, and from time to time merged with the kept rows.
 
     batch ──► drop rows past the threshold ──► k best of the batch ──► pending ─┬─ compact ──► kept (k rows, sorted)
                        ▲                                                         │
                        └──────────────── worst kept row ◄────────────────────────┘
 
-Rows that tie in all keys keep the order in which they came. The same operator merges partial results: fed with the k
-best of each part in the parts' order, it gives what one operator over everything would have given.
+Rows that tie in all keys keep the order in which they came. The same operator merges partial results: given the k best
+of each part in the parts' order, it returns the same rows as one operator over all rows.
 """
 
 from __future__ import annotations
@@ -61,16 +61,24 @@ class TopKOperator(Operator):
         if result.num_rows:
             yield result.select(self.schema.names)
 
-    def describe(self) -> str:
-        skip = f", skip={self.offset}" if self.offset else ""
-        return f"TopK: fetch={self.limit}{skip}, order=[{render_order(self.order)}]"
+    name = "TopK"
+
+    @property
+    def details(self) -> str:
+        return topk_text(self.order, self.limit, self.offset)
+
+
+def topk_text(order: tuple[SortKey, ...], limit: int, offset: int) -> str:
+    """The order and limit of a top-k, as a line of explain."""
+    skip = f", skip={offset}" if offset else ""
+    return f"fetch={limit}{skip}, order=[{render_order(order)}]"
 
 
 class BestRows:
-    """The k best of all rows pushed so far, and the filter that tells what no longer can be one of them.
+    """The k best of all rows pushed so far, and the filter that drops rows that can no longer be among them.
 
-    `key_columns` name the columns of `schema` that hold the order's values. Ties are settled by the integer columns
-    `position` if there are any (then rows may come in any order), else by the order of arrival. Used by one thread.
+    `key_columns` name the columns of `schema` that hold the order's values. Ties are broken by the integer columns
+    `position`, if there are any, and rows may then come in any order; else by the order of arrival. For one thread.
     """
 
     def __init__(
@@ -95,7 +103,7 @@ class BestRows:
         self._pending_rows = 0
 
     def push_filtered(self, rows: pa.RecordBatch) -> int:
-        """Take in what the filter lets through, at most k rows of it; returns how many rows the filter dropped."""
+        """Take at most k of the rows that pass the filter; returns how many rows the filter dropped."""
         mask = self.filter.snapshot().passing(rows.column(self._keys[0]), ties=len(self._order) > 1)
         dropped = 0 if mask is None else rows.num_rows - int(np.count_nonzero(mask))
         if mask is not None and dropped:
@@ -112,7 +120,11 @@ class BestRows:
         self._pending.append(rows)
         self._pending_rows += rows.num_rows
         filling = self._kept.num_rows < self._k
-        if self._k <= self._costs.topk_eager_rows or self._pending_rows >= self._k // 2 or filling:
+        if (
+            self._k <= self._costs.topk_eager_rows
+            or self._pending_rows >= self._k * self._costs.topk_pending_share
+            or filling
+        ):
             self._compact()
 
     def finish(self) -> pa.RecordBatch:
@@ -136,5 +148,5 @@ class BestRows:
 
 
 def _key_name(number: int, key: SortKey) -> str:
-    """Where a key's values are held: in a column of the input, or in one of their own."""
+    """The column that holds a key's values: a column of the input, or one of their own."""
     return key.expr.name if isinstance(key.expr, Column) else f"#key {number}"

@@ -1,4 +1,4 @@
-"""A top-k before it starts: what to look for, the queue of row groups, and a first threshold from statistics alone."""
+"""A top-k before it runs: its spec, the queue of row groups, and an initial threshold from statistics alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sundog.parquet.prune.row_group_queue import RowGroupQueue
 
 @dataclass(frozen=True, eq=False)
 class TopKPlan:
-    """The search before it starts: spec, files, queue and initial threshold."""
+    """The search before it runs: spec, files, queue and initial threshold."""
 
     spec: TopKSpec
     access: ParquetAccessPlan
@@ -30,7 +30,7 @@ class TopKPlan:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """The queue as objects, for those who look at few."""
+        """The whole queue as objects; for short queues."""
         return tuple(self.queue.candidates(len(self.queue)))
 
     @property
@@ -74,7 +74,7 @@ def _carried(access: ParquetAccessPlan, order: tuple[SortKey, ...], checks: tupl
 
 
 def _safe(spec: TopKSpec, statistics: Statistics) -> Bools:
-    """Row groups in which neither WHERE nor sort keys nor checks can raise: only these may be left unread."""
+    """Row groups in which neither the WHERE nor a sort key nor a check can raise: only these may be skipped."""
     safe = np.ones(len(statistics), np.bool_)
     for expr in (*(key.expr for key in spec.order), *spec.checks):
         safe &= expression_bounds(expr, statistics).safe

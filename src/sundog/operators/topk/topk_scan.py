@@ -1,12 +1,12 @@
 """`SELECT … FROM parquet WHERE … ORDER BY keys LIMIT k`: read only the row groups that can still win.
 
-Plain Spark decodes every projected column of every row group. Here the row groups of *all* files stand in one queue,
-best bound first, and the threshold (`LiveThreshold`) decides about each when its turn comes:
+Plain Spark decodes every projected column of every row group. Here the row groups of *all* files are in one queue, best
+bound first, and each is compared with the threshold (`LiveThreshold`) when its turn comes:
 
-    statistics ──► queue of candidates, best bound first          initial threshold: what k rows are known to reach
+    statistics ──► queue of candidates, best bound first          initial threshold: a value that k rows reach for sure
                      │ next one
                      ▼
-       RowGroupPruner: can it still win?  ── no ──► skipped, not a byte read
+       RowGroupPruner: can it still win?  ── no ──► skipped: no byte is read
                      │ yes
                      ▼
        decode the sort columns ──► drop rows past the threshold ──► decode and test the WHERE columns for the rest
@@ -18,9 +18,9 @@ best bound first, and the threshold (`LiveThreshold`) decides about each when it
 Invariant: the result is the first k rows of a stable sort of the whole table in file order. Whatever is skipped, by
 whichever thread or in whichever round, could not be among them, so the answer never depends on timing.
 
-On the driver, threads share one `TopKSearch`. On executors it hands out `TopKTask`s in rounds, each with the threshold
-of all rounds before; a task keeps a queue and a threshold of its own, and since it is a pure function, a repeated task
-changes nothing.
+On the driver, threads share one `TopKSearch`. On executors it gives out `TopKTask`s in rounds, each with the threshold
+of all earlier rounds; a task has its own queue and threshold. A task is a pure function, so repeating one changes
+nothing.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ import pyarrow as pa
 
 from sundog.expr.dynamic_filters.threshold import LiveThreshold, Threshold
 from sundog.metrics import Metrics
-from sundog.operators.context import TaskContext
+from sundog.operators.base import Described
+from sundog.operators.context import TaskContext, counted
 from sundog.operators.costs import TopKCosts
 from sundog.operators.scan.scan import open_slice
+from sundog.operators.sources import Source
 from sundog.operators.topk.row_group_search import TopKSpec
 from sundog.operators.topk.topk_plan import TopKPlan
 from sundog.parquet.decode.reader import FileReader, OpenFiles
-from sundog.parquet.prune.access_plan import FileSlice
+from sundog.parquet.prune.access_plan import FileSlice, ScannedTable
 from sundog.parquet.prune.row_group_pruner import Candidate, RowGroupPruner
 
 
@@ -56,20 +58,21 @@ class TopKSearch:
         self.plan = plan
         self._costs = costs
         self.filter = LiveThreshold(plan.spec.order)
-        self.metrics = Metrics()
+        self._rounds = 0
+        self._scan_metrics = Metrics()
         self._best = plan.spec.best_rows(self.filter, costs)
         self._lock = Lock()
         self._round_size = 1
         self._touched: set[int] = set()
         self.filter.tighten(plan.initial)
-        self._pruner = RowGroupPruner(self.filter, self.metrics)
+        self._pruner = RowGroupPruner(self.filter, self._scan_metrics)
         self._queue, self.ruled_out_at_start = plan.queue, np.zeros(0, np.int64)
         if plan.spec.switches.initial_threshold:
             self._queue, self.ruled_out_at_start = plan.queue.without(self._pruner.should_skip)
-        # Row groups by their slots, taken or skipped, and by which threshold
-        self.without_values: list[tuple[int, int]] = []  # taken, and ruled out by the Bloom filters of their file
+        # Row groups by their slots: taken or skipped, and by which thread
+        self.without_values: list[tuple[int, int]] = []  # taken, then ruled out by the Bloom filters of their file
         self.judged: list[tuple[npt.NDArray[np.int64], bool, Threshold]] = []
-        self.metrics.add("row_groups_pruned_initial_threshold", len(self.ruled_out_at_start))
+        self._scan_metrics.add("row_groups_pruned_initial_threshold", len(self.ruled_out_at_start))
 
     @property
     def waiting(self) -> int:
@@ -77,11 +80,11 @@ class TopKSearch:
         return len(self._queue)
 
     def work(self, context: TaskContext) -> None:
-        """Take row groups from the queue until it is empty. For one of several threads."""
-        plan, spec = self.plan, self.plan.spec
+        """Take row groups from the queue until it is empty. Several threads may do so at once."""
+        plan, spec, scan = self.plan, self.plan.spec, context.at_step(1)
 
         def opener(number: int) -> FileReader:
-            return FileReader(plan.access.layout(number), plan.access.reading, context.metrics)
+            return FileReader(plan.access.layout(number), plan.access.reading, scan.metrics)
 
         with OpenFiles(opener) as readers:
             blooms = spec.bloom_filters(self._costs)
@@ -91,16 +94,17 @@ class TopKSearch:
                 if blooms.should_skip(reader.source, reader.layout, candidate.row_group):
                     self.without_values.append(candidate.position)
                     continue
-                for batch in spec.search(reader, candidate, self.filter, context.metrics):
+                found = spec.search(reader, candidate, self.filter, scan.metrics, self._costs)
+                for batch in counted(found, context.step(1)):
                     self.add(batch)
 
     def next_round(self, tasks: int) -> list[TopKTask]:
-        """The next tasks, with the threshold as it is now; empty when no row group is left that can win.
+        """The next tasks, with the threshold as it is now; empty when no remaining row group can win.
 
-        The first round is one row group for each task, and each further round some times as many: while the threshold
-        is loose little is read in vain, and when everything has to be read there are few rounds. If the threshold rules
-        nothing out after the first, the next grows twice. A row group that no threshold can ever rule
-        out does not count: waiting would not spare it.
+        The first round has one row group for each task, and each further round `topk_round_growth` times as many. So
+        little is read while the threshold is loose, and there are few rounds if everything must be read. If the
+        threshold rules nothing out after the first round, the next grows twice. Row groups that no threshold can rule
+        out are not counted: delaying them saves nothing.
         """
         if self._threshold_prunes_nothing():
             self._round_size *= self._costs.topk_round_growth
@@ -108,19 +112,20 @@ class TopKSearch:
         if not taken:
             return []
         self._round_size *= self._costs.topk_round_growth
-        self.metrics.add("topk_rounds")
+        self._rounds += 1
         threshold = self.filter.snapshot()
         shares = [tuple(taken[start::tasks]) for start in range(min(tasks, len(taken)))]
-        return [TopKTask(self.plan.spec, self._slices(share), share, threshold, self._costs) for share in shares]
+        table = self.plan.access.scanned
+        return [TopKTask(self.plan.spec, self._slices(share), share, threshold, table, self._costs) for share in shares]
 
     def _threshold_prunes_nothing(self) -> bool:
-        """Whether there is one after a first round, and it would not even spare the worst row group of the queue."""
+        """Whether, after a first round, the threshold does not rule out even the worst row group of the queue."""
         if self._round_size == 1 or not self.filter.generation or not len(self._queue):
             return False
         return not self._pruner.should_skip(self._queue.candidate(int(self._queue.slots[-1])))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in candidate rows, of a thread's row group or of a finished task."""
+        """Take candidate rows, of a thread's row group or of a finished task."""
         with self._lock:
             self._best.push(batch)
 
@@ -129,22 +134,30 @@ class TopKSearch:
         with self._lock:
             return self._best.finish()
 
-    def count(self, metrics: Metrics) -> None:
-        """Add what the search itself has counted, once it is over."""
-        metrics.merge(self.metrics)
-        metrics.add("row_groups_pruned_bloom_filter", len(self.without_values))
-        metrics.add("threshold_updates", self.filter.generation)
+    @property
+    def counted(self) -> dict[str, float]:
+        """The counts of the search itself, once it is over."""
+        rounds = {"topk_rounds": self._rounds} if self._rounds else {}  # threads have none
+        return {**rounds, "threshold_updates": self.filter.generation}
+
+    @property
+    def scan_counted(self) -> dict[str, float]:
+        """Counts of the scan below it: row groups that were pruned before a task received them."""
         planned = np.unique(self.plan.access.statistics.file_of[self.plan.queue.slots])
-        metrics.add("files_pruned_dynamic_filter", len(planned) - len(self._touched))
+        return {
+            **self._scan_metrics.as_dict(),
+            "row_groups_pruned_bloom_filter": len(self.without_values),
+            "files_pruned_dynamic_filter": len(planned) - len(self._touched),
+        }
 
     def _next(self) -> Candidate | None:
         with self._lock:
             if len(self._queue) and self._prunes(self._queue.candidate(int(self._queue.slots[0]))):
-                self._skip(lambda _: True)  # none behind it can win either
+                self._skip(lambda _: True)  # nor can any row group behind it
             return next(iter(self._taken(1)), None)
 
     def _take(self, prunable: int) -> list[Candidate]:
-        """The best of the queue that can still win, so many that a threshold might rule out."""
+        """The best row groups of the queue that can still win: `prunable` of those that a threshold might rule out."""
         with self._lock:
             self._skip(self._prunes)
             return self._taken(self._queue.reaching(prunable))
@@ -156,7 +169,7 @@ class TopKSearch:
         self._queue, skipped = self._queue.without(cannot_win)
         if len(skipped):
             self.judged.append((skipped, False, self.filter.snapshot()))
-            self.metrics.add("row_groups_pruned_dynamic_filter", len(skipped))
+            self._scan_metrics.add("row_groups_pruned_dynamic_filter", len(skipped))
 
     def _taken(self, count: int) -> list[Candidate]:
         candidates, slots = self._queue.candidates(count), self._queue.slots[:count]
@@ -170,15 +183,35 @@ class TopKSearch:
         return tuple((number, self.plan.access.whole_file(number)) for number in sorted({c.file for c in share}))
 
 
+@dataclass(frozen=True, eq=False)
+class SearchShare(Source):
+    """One of the threads that share a queue. Its rows stay in the search."""
+
+    search: TopKSearch
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return self.search.plan.spec.steps(self.search.plan.access.scanned)
+
+    def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
+        self.search.work(context)
+        yield from ()
+
+
 @dataclass(frozen=True)
-class TopKTask:
+class TopKTask(Source):
     """A share of the queue for one executor task. Its result is the k best of its row groups."""
 
     spec: TopKSpec
     files: tuple[tuple[int, FileSlice], ...]
     candidates: tuple[Candidate, ...]
     threshold: Threshold
+    table: ScannedTable
     costs: TopKCosts
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return self.spec.steps(self.table)
 
     @property
     def schema(self) -> pa.Schema:
@@ -187,21 +220,22 @@ class TopKTask:
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         live = LiveThreshold(self.spec.order)
         live.tighten(self.threshold)
-        best = self.spec.best_rows(live, self.costs)
-        pruner = RowGroupPruner(live, context.metrics)
+        best, scan = self.spec.best_rows(live, self.costs), context.at_step(1)
+        pruner = RowGroupPruner(live, scan.metrics)
         blooms = self.spec.bloom_filters(self.costs)
         files = dict(self.files)
-        with OpenFiles(lambda number: open_slice(self.spec.reading, files[number], context)) as readers:
+        with OpenFiles(lambda number: open_slice(self.spec.reading, files[number], scan)) as readers:
             for candidate in self.candidates:
                 context.check_cancelled()
                 if self.spec.switches.row_groups and pruner.should_skip(candidate):
-                    context.metrics.add("row_groups_pruned_dynamic_filter")
+                    scan.metrics.add("row_groups_pruned_dynamic_filter")
                     continue
                 reader = readers.get(candidate.file)
                 if blooms.should_skip(reader.source, reader.layout, candidate.row_group):
-                    context.metrics.add("row_groups_pruned_bloom_filter")
+                    scan.metrics.add("row_groups_pruned_bloom_filter")
                     continue
-                for batch in self.spec.search(reader, candidate, live, context.metrics):
+                found = self.spec.search(reader, candidate, live, scan.metrics, self.costs)
+                for batch in counted(found, context.step(1)):
                     best.push(batch)
         result = best.finish()
         if result.num_rows:

@@ -1,8 +1,8 @@
-"""PARTITION BY: rows to the task that owns their key, and keys to numbers, so that sorting by them is sorting by one
-word.
+"""PARTITION BY: each row is sent to the task that owns its key, and keys become numbers, so that sorting by them is
+sorting by one word.
 
-Spark shuffles and sorts by the key's values, strings and all. That order is not needed: rows of one key must only be
-next to each other. Here keys are hashed as those of GROUP BY are (`columns/key_layout.py`), and numbered in a task.
+Spark shuffles and sorts by the values of the key, strings and all. That order is not needed: rows of one key must only
+be contiguous. Here keys are hashed as those of GROUP BY are (`columns/key_layout.py`), and numbered within a task.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ class KeyPartition(Partitioner):
         targets = encoder.assign(encoded, EXCHANGE_LEVEL, self.partitions, np.zeros(self.partitions, np.int64))
         yield from parts_by_owner(batch, targets.astype(np.int32), self.partitions)
 
-    def describe(self) -> str:
-        return f"HashExchange: keys=[{', '.join(render(key) for key in self.partition_by)}]"
+    name = "HashExchange"
+
+    @property
+    def details(self) -> str:
+        return f"keys=[{', '.join(render(key) for key in self.partition_by)}]"
 
 
 def _encoded(keys: Sequence[pa.Array]) -> tuple[KeyEncoder, Encoded]:

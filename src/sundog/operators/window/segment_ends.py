@@ -1,10 +1,10 @@
-"""A window with PARTITION BY over ranges that cut through keys (`ranges/key_ranges.py`).
+"""A window with PARTITION BY over ranges that cut within keys (`ranges/key_ranges.py`).
 
-    rows of a range by key     b b b | c c c c c | d d | e e e e        b began in a range before, e goes on in the next
+    rows of a range by key     b b b | c c c c c | d d | e e e e      b began in an earlier range, e goes on in the next
 
-All keys of a range are whole but for the first and the last. Each of these two is a part of a window without
-PARTITION BY, that of its key: it is summarized and given its carry as such a range is (`ranges/carry.py`), and then
-computed by itself. The keys between them are computed as after a hash exchange.
+All keys of a range are whole, except the first and the last. Each of these two is treated as a range of a window
+without PARTITION BY over the rows of its key. It is summarized and given its carry like such a range
+(`ranges/carry.py`), and then computed by itself. The keys between them are computed as after a hash exchange.
 
 Invariant: ranges come in the order of (partition keys, order keys), and so do the rows in each.
 """
@@ -21,14 +21,20 @@ import pyarrow as pa
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Expr
 from sundog.expr.ordering import SortKey
-from sundog.expr.printing import window_text
 from sundog.expr.ranks import Rank, rank_at
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
-from sundog.operators.window.frames.range_columns import RangeColumns, batches_of, owned_span, table_of
+from sundog.operators.window.frames.range_columns import RangeColumns, owned_span, table_of
 from sundog.operators.window.frames.sorted_rows import changes_of
-from sundog.operators.window.ranges.carry import SUMMARY_SCHEMA, Carry, RangeSummary, carries_of, summarize, told_by
-from sundog.operators.window.window_operator import window_table
+from sundog.operators.window.ranges.carry import (
+    SUMMARY_SCHEMA,
+    Carry,
+    RangeSummary,
+    carries_of,
+    summarize,
+    summary_batch,
+)
+from sundog.operators.window.window_operator import OverRanges
 
 Key = tuple[Rank | None, ...]
 
@@ -43,7 +49,7 @@ class SegmentSummary:
 
 @dataclass(frozen=True)
 class EndCarries:
-    """What a range is given for its first and for its last key; of a range with one key, both are the same."""
+    """What a range is given for its first and for its last key; the same for a range with one key."""
 
     first: Carry = field(default_factory=Carry)
     last: Carry = field(default_factory=Carry)
@@ -51,7 +57,7 @@ class EndCarries:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where a range's first and last key lie among its rows, borrowed ones included. Empty if the range owns none."""
+    """The places of a range's first and last key among its rows, borrowed ones included. Empty if it owns no rows."""
 
     first: tuple[int, int]
     last: tuple[int, int]
@@ -70,7 +76,7 @@ class Ends:
         )
 
     def parts(self, count: int) -> list[tuple[int, int]]:
-        """All rows, with the first and the last key apart from the others."""
+        """All rows in parts: the first key, the last key, and those between."""
         return [pair for pair in pairwise(sorted({0, *self.first, *self.last, count})) if pair[0] < pair[1]]
 
 
@@ -97,19 +103,22 @@ class SummarizeEnds(Operator):
             for start, stop in dict.fromkeys((ends.first, ends.last))
             if start < stop
         ]
-        yield told_by(context.partition, found)
+        yield summary_batch(context.partition, found)
 
     def _summary(self, number: int, rows: pa.Table) -> SegmentSummary:
         columns = RangeColumns(rows)
         key = tuple(rank_at(columns.values(expr), 0) for expr in self.partition_by)
         return SegmentSummary(key, summarize(number, columns, self.calls, self.order_by))
 
-    def describe(self) -> str:
-        return "SummarizeEnds: what the first and the last key of each range tell the others"
+    name = "SummarizeEnds"
+
+    @property
+    def details(self) -> str:
+        return "what the first and the last key of each range tell the others"
 
 
 def carries_of_ends(ranges: Sequence[Sequence[SegmentSummary]], calls: Sequence[WindowCall]) -> list[EndCarries] | None:
-    """What each range is given; None where adding up range by range would not give Spark's answer.
+    """What each range is given; None if adding up range by range would not give Spark's answer.
 
     Parts of one key are neighbours, since ranges are in the order of the keys: each such run is a window of its own.
     """
@@ -126,40 +135,23 @@ def carries_of_ends(ranges: Sequence[Sequence[SegmentSummary]], calls: Sequence[
 
 
 @dataclass(frozen=True)
-class SegmentedWindow(Operator):
-    """The calls over each range of whole keys and ends of keys. `carries[i]` is what range i is told of the others."""
+class SegmentedWindow(OverRanges):
+    """Ranges of whole keys between ends of keys. `carries[i]`: what range i must know of the others."""
 
-    input_schema: pa.Schema
-    calls: tuple[WindowCall, ...]
-    partition_by: tuple[Expr, ...]
-    order_by: tuple[SortKey, ...]
     carries: tuple[EndCarries, ...] = ()
 
-    @property
-    def schema(self) -> pa.Schema:
-        fields = [pa.field(call.name, call.dtype) for call in self.calls]
-        return pa.schema([*self.input_schema, *fields])
-
-    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
-        table = table_of(batches, self.input_schema)
-        if not table.num_rows:
-            return
-        given = self.carries[context.partition] if self.carries else EndCarries()
+    def _parts(self, table: pa.Table, number: int) -> Iterator[tuple[pa.Table, tuple[Expr, ...], Carry]]:
+        given = self.carries[number] if self.carries else EndCarries()
         ends = Ends.of(RangeColumns(table), self.partition_by)
         for start, stop in ends.parts(table.num_rows):
-            context.check_cancelled()
             rows = table.slice(start, stop - start)
-            with context.metrics.timed("compute_seconds"):
-                result = self._part(rows, (start, stop), ends, given)
-            yield from batches_of(result)
+            if (start, stop) == ends.first:
+                yield rows, (), given.first
+            elif (start, stop) == ends.last:
+                yield rows, (), given.last
+            else:
+                yield rows, self.partition_by, Carry()
 
-    def _part(self, rows: pa.Table, span: tuple[int, int], ends: Ends, given: EndCarries) -> pa.Table:
-        if span == ends.first:
-            return window_table(rows, self.calls, (), self.order_by, given.first)
-        if span == ends.last:
-            return window_table(rows, self.calls, (), self.order_by, given.last)
-        return window_table(rows, self.calls, self.partition_by, self.order_by, Carry())
-
-    def describe(self) -> str:
-        calls = ", ".join(f"{window_text(call)} AS {call.name}" for call in self.calls)
-        return f"Window: [{calls}], keys cut by range"
+    @property
+    def details(self) -> str:
+        return f"{super().details}, keys cut by range"

@@ -1,21 +1,22 @@
-"""Window functions over one sorted range: the step that Spark runs once, on one core, for all rows.
+"""Window functions over one sorted range. Spark runs this step once, on one core, for all rows.
 
     SELECT *, SUM(x) OVER (ORDER BY t RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) FROM events
 
-Plain Spark sorts everything into one partition and recomputes each sliding frame: rows times frame width. Here a range
-is one of many, and a frame costs a few nanoseconds whatever its width (`kernels/windows/sliding.py`). A range's rows
-are
+Plain Spark sorts everything into one partition and recomputes each sliding frame: rows times frame width. Here there
+are many ranges, and a frame costs a few nanoseconds whatever its width (`kernels/windows/sliding.py`). The rows of a
+range are
 
     borrowed before | owned ............ | borrowed behind         in key order; borrowed rows carry `__halo`
 
-and what it must know of rows further away comes as a `Carry`. Values are computed for owned rows only; the borrowed
-ones leave with NULLs and `HaloDrop` removes them.
+and what it must know of rows further away is its `Carry`. Values are computed for owned rows only; the borrowed rows
+get NULLs, and `HaloDrop` removes them.
 
-Invariant: rows come out as they came in, in number and order, with one more column per call.
+Invariant: the rows that come out are those that came in, in the same order, with one more column per call.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,12 +32,12 @@ from sundog.expr.printing import render, render_order, window_text
 from sundog.functions.framed import Elements, FrameFunction, MergeableFunction
 from sundog.functions.shifts import Shift
 from sundog.functions.table import frame_function, is_ranked, rank_values
-from sundog.kernels.windows.frames import places_at_distance
+from sundog.kernels.windows.frames import moved_places, places_at_distance
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import inputs_of
 from sundog.operators.window.frames.range_columns import RangeColumns, batches_of, owned_span, table_of
-from sundog.operators.window.frames.sorted_rows import Positions, SortedRows, row_offset
+from sundog.operators.window.frames.sorted_rows import MAX_ROWS, Positions, SortedRows, row_offset
 from sundog.operators.window.frames.sorting import sorted_table
 from sundog.operators.window.ranges.carry import Carry
 from sundog.operators.window.ranges.halo_reduction import reduced_rows
@@ -44,7 +45,7 @@ from sundog.operators.window.ranges.halo_reduction import reduced_rows
 
 @dataclass(frozen=True)
 class SortRange(Operator):
-    """All rows of a task, in window order. Rows that are sorted already, as logs are, are only checked."""
+    """All rows of a task, in window order. Rows that are sorted already, as in logs, are only checked."""
 
     input_schema: pa.Schema
     partition_by: tuple[Expr, ...]
@@ -64,20 +65,22 @@ class SortRange(Operator):
         yield from batches_of(table)
         context.memory.resize(size, 0)
 
-    def describe(self) -> str:
+    name = "Sort"
+
+    @property
+    def details(self) -> str:
         keys = [*(render(key) for key in self.partition_by), *([render_order(self.order_by)] if self.order_by else [])]
-        return f"Sort: [{', '.join(keys)}]"
+        return f"[{', '.join(keys)}]"
 
 
 @dataclass(frozen=True)
-class WindowOperator(Operator):
-    """The calls over each range. `carries[i]` is what range i is told of the others; none where they need nothing."""
+class OverRanges(Operator):
+    """Calls over each sorted range of rows: a column for each call."""
 
     input_schema: pa.Schema
     calls: tuple[WindowCall, ...]
     partition_by: tuple[Expr, ...]
     order_by: tuple[SortKey, ...]
-    carries: tuple[Carry, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -86,23 +89,38 @@ class WindowOperator(Operator):
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         table = table_of(batches, self.input_schema)
-        if not table.num_rows:
-            return
-        context.check_cancelled()
-        with context.metrics.timed("compute_seconds"):
-            carry = self.carries[context.partition] if self.carries else Carry()
-            result = window_table(table, self.calls, self.partition_by, self.order_by, carry)
-        yield from batches_of(result)
+        for rows, partition_by, carry in self._parts(table, context.partition) if table.num_rows else ():
+            context.check_cancelled()
+            with context.metrics.timed("compute_seconds"):
+                result = window_table(rows, self.calls, partition_by, self.order_by, carry)
+            yield from batches_of(result)
 
-    def describe(self) -> str:
+    @abstractmethod
+    def _parts(self, table: pa.Table, number: int) -> Iterator[tuple[pa.Table, tuple[Expr, ...], Carry]]:
+        """Range `number` in parts that are computed separately: rows, their partition keys, their carry."""
+
+    name = "Window"
+
+    @property
+    def details(self) -> str:
         calls = ", ".join(f"{window_text(call)} AS {call.name}" for call in self.calls)
-        return f"Window: [{calls}]"
+        return f"[{calls}]"
+
+
+@dataclass(frozen=True)
+class WindowOperator(OverRanges):
+    """Whole ranges. `carries[i]`: what range i must know of the others; empty if they need nothing."""
+
+    carries: tuple[Carry, ...] = ()
+
+    def _parts(self, table: pa.Table, number: int) -> Iterator[tuple[pa.Table, tuple[Expr, ...], Carry]]:
+        yield table, self.partition_by, self.carries[number] if self.carries else Carry()
 
 
 def serial_window(
     table: pa.Table, calls: Sequence[WindowCall], partition_by: Sequence[Expr], order_by: Sequence[SortKey]
 ) -> pa.Table:
-    """The whole window in one range: what every parallel plan must equal row for row."""
+    """The whole window in one range: the result that every parallel plan must equal, row for row."""
     return window_table(sorted_table(table, partition_by, order_by), calls, partition_by, order_by, Carry())
 
 
@@ -116,8 +134,17 @@ def window_table(
     """A sorted table with one more column per call."""
     window = _RangeWindow(table, partition_by, order_by, carry)
     for call in calls:
-        table = table.append_column(pa.field(call.name, call.dtype), window.column(call))
+        value = carry.whole.get(call.name)
+        column = window.column(call) if value is None or window.has_halo else _repeated(value, table)
+        table = table.append_column(pa.field(call.name, call.dtype), column)
     return table
+
+
+def _repeated(value: pa.Array, table: pa.Table) -> pa.ChunkedArray:
+    """One value for each row of a table: pieces of one short array, cut where `batches_of` cuts the table."""
+    batches = [batch.num_rows for batch in batches_of(table)] if table.num_columns else [table.num_rows]
+    array = pa.repeat(value[0], max(batches, default=0))
+    return pa.chunked_array([array.slice(0, rows) for rows in batches], value.type)
 
 
 class _RangeWindow:
@@ -133,6 +160,10 @@ class _RangeWindow:
         order_keys = [self._columns.values(key.expr) for key in order_by]
         self._rows = SortedRows(table.num_rows, partition_keys, order_keys, order_by)
         self._reduced = reduced_rows(self._columns)
+
+    @property
+    def has_halo(self) -> bool:
+        return bool(self._first) or self._last < self._columns.count
 
     def column(self, call: WindowCall) -> pa.Array:
         """The call's values: those of owned rows, and NULL for the borrowed ones."""
@@ -162,10 +193,10 @@ class _RangeWindow:
         return rank_values(call, rows.segments, lambda: rows.groups, self._carry.standing)
 
     def _frames(self, function: FrameFunction) -> tuple[Elements, Positions, Positions]:
-        """The elements that frames of owned rows are runs of, and the bounds of these.
+        """The elements of which frames of owned rows are runs, and the bounds of these frames.
 
-        On a side where the frame is unbounded or counts rows, the elements end with the owned rows and what the carry
-        holds; on a side where it reaches by key, the borrowed rows are elements like the owned ones.
+        On a side where the frame is unbounded or counts rows, the elements are the owned rows and those of the carry;
+        on a side where it reaches by key, borrowed rows are elements like owned ones.
         """
         call = function.call
         frame = call.frame
@@ -193,15 +224,13 @@ class _RangeWindow:
         elif frame.units == "rows":
             places_at_distance(self._first + shift + row_offset(frame.start), count, starts)
         else:
-            places = np.maximum(self._rows.starts("range", frame.start)[owned].astype(np.int64), low)
-            np.clip(places + shift, 0, count, out=starts, casting="unsafe")
+            moved_places(self._rows.starts("range", frame.start)[owned], low, MAX_ROWS, shift, count, starts)
         if frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING:
             stops[:] = count
         elif frame.units == "rows":
             places_at_distance(self._first + shift + row_offset(frame.end) + 1, count, stops)
         else:
-            places = np.minimum(self._rows.stops("range", frame.end)[owned].astype(np.int64), high)
-            np.clip(places + shift, 0, count, out=stops, casting="unsafe")
+            moved_places(self._rows.stops("range", frame.end)[owned], 0, high, shift, count, stops)
         return starts, stops
 
     def _shifted(self, function: Shift) -> pa.Array:

@@ -1,13 +1,13 @@
-"""The pages of a column chunk as a table, for our own decoders.
+"""The pages of a column chunk as a table, for sundog's own decoders.
 
     chunk:   [dictionary][page of codes][page of codes][plain page] ...
 
-`text_pages.py` and `number_pages.py` decode them; `pages.py`, which only wants a few rows, leaves decoding to Arrow.
-Left to Arrow as well, which decodes or refuses them as always, are nested columns, encodings and codecs that neither
-Spark nor Arrow writes by default, and pages that do not add up. Nothing is read outside of the chunk's bytes.
+`text_pages.py` and `number_pages.py` decode them; `pages.py`, which reads only a few rows, leaves decoding to Arrow.
+Arrow also decodes, or refuses, all other chunks: nested columns, encodings and codecs that neither Spark nor Arrow
+writes by default, and inconsistent pages. Nothing is read outside of the chunk's bytes.
 
-Headers are read once (`page_headers.py`) and cached by chunk, up to some 16 MB (`_KNOWN_CHUNKS`), and not in the
-footer, which would keep them as long as it lives.
+Headers are read once (`page_headers.py`) and cached by chunk, up to some 16 MB (`_KNOWN_CHUNKS`). They are not part of
+the footer, which would keep them as long as it is cached.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ CODECS_OF_KERNELS = ("UNCOMPRESSED", "SNAPPY")
 _CODECS = (*CODECS_OF_KERNELS, "GZIP", "ZSTD")
 _BIT_PACKED = 4
 _ENCODINGS = sum(1 << each for each in (PLAIN, *DICTIONARY_ENCODINGS, RLE, _BIT_PACKED))  # of values, and of levels
-# The most that a byte can stand for: in Snappy three bytes repeat 64, in Deflate two bits repeat 258. Zstandard has no
-# such limit.
+# Limits of compression, in bytes for each compressed byte: in Snappy three bytes repeat 64, in Deflate two bits repeat
+# 258. Zstandard has no limit.
 _MAX_PER_BYTE = {"SNAPPY": 22, "GZIP": 1032}
 _NO_DICTIONARY = [0, 0, 0, 0, AS_STORED, 0, 0]
 _KNOWN_CHUNKS = 1 << 14  # of about 1 kB each
@@ -68,7 +68,7 @@ def bits_of(valid: Bytes) -> pa.Buffer:
 
 
 class StoredChunk:
-    """Where a chunk is, and its pages in it: once it has been read, since Parquet keeps no list of them."""
+    """The place of a chunk, and its pages: known only after it was read, since Parquet has no list of them."""
 
     def __init__(self, footer: Footer, row_group: int, leaf: int) -> None:
         column = footer.values.leaves[leaf]
@@ -76,7 +76,7 @@ class StoredChunk:
         if not column.is_flat:
             raise Unusual
         if chunk.codec not in _CODECS or chunk.encodings & ~_ENCODINGS:
-            raise Unusual  # before a byte is read, which Arrow would read again
+            raise Unusual  # before a byte is read: Arrow would read it again
         self.start, self.size = chunk.start, chunk.compressed
         self.codec = chunk.codec
         self.rows = int(footer.row_counts[row_group])
@@ -90,12 +90,12 @@ class StoredChunk:
 
     @cached_property
     def is_all_compressed(self) -> bool:
-        """Whether nothing has to stay where it was read."""
+        """Whether every page must be decompressed, so that none is used where it was read."""
         return bool(((self.pages[:, UNPACKED_AT] != AS_STORED) | (self.pages[:, ROWS] == 0)).all())
 
     @property
     def pages(self) -> Table:
-        """As `kernels/pages/open_pages.py` wants them. All of them are inside of the chunk, and have its rows."""
+        """The table for `kernels/pages/open_pages.py`. All pages are inside the chunk, and have its rows in total."""
         assert self._pages is not None
         return self._pages
 
@@ -116,7 +116,7 @@ class StoredChunk:
         return int(self.pages[:, UNPACKED].sum())
 
     def read(self, source: pa.NativeFile) -> pa.Buffer:
-        """The bytes of the chunk; its pages are known from then on. Raises Unusual where Arrow has to read it."""
+        """The bytes of the chunk; its pages are known afterwards. Raises Unusual if Arrow has to read it."""
         source.seek(self.start)
         data = source.read_buffer(self.size)
         if data.size != self.size:
@@ -132,7 +132,7 @@ class StoredChunk:
             raise Unusual from problem
 
     def _find(self, data: memoryview) -> Table:
-        """All pages. The sums are of Python's numbers, which do not wrap: a kernel trusts them."""
+        """All pages. Sums are Python integers, which do not wrap around: kernels rely on them."""
         found = [_NO_DICTIONARY]
         to = rows = 0
         for header, _, body, _ in pages_in_memory(data):
@@ -167,7 +167,7 @@ class StoredChunk:
             if header.level_encoding != RLE or (is_second and header.values and not size):
                 raise Unusual
         elif size:
-            raise Unusual  # levels of a column that has none
+            raise Unusual  # levels in a column that has none
         return [
             header.values,
             coded,
@@ -185,7 +185,7 @@ def stored_chunk(footer: Footer, row_group: int, leaf: int) -> StoredChunk:
 
 
 def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
-    """The pages, where `open_pages` expects them; None if kernels can decompress them."""
+    """The decompressed pages, for `open_pages`; None if kernels can decompress them."""
     if chunk.codec in CODECS_OF_KERNELS:
         return None
     unpacked = pa.allocate_buffer(chunk.unpacked_size + SLACK)
@@ -195,13 +195,13 @@ def decompressed(chunk: StoredChunk, data: pa.Buffer) -> pa.Buffer | None:
         to = target[page[UNPACKED_AT] : page[UNPACKED_AT] + page[UNPACKED]]
         if chunk.codec == "GZIP":
             _write_gzip(packed, to)
-        else:  # Zstandard raises OSError unless there are as many bytes as there is room for
+        else:  # Zstandard raises OSError unless the data fill the buffer exactly
             to[:] = memoryview(codec.decompress(packed, len(to))).cast("B")
     return unpacked
 
 
 def _write_gzip(packed: pa.Buffer, to: memoryview) -> None:
-    """As a stream, since the codec does not tell that bytes are missing. For Zstandard that would take a tenth
+    """Decompress as a stream, since the codec does not report missing bytes. For Zstandard that would take a tenth
     longer."""
     with pa.CompressedInputStream(pa.BufferReader(packed), "gzip") as stream:
         if stream.readinto(to) != len(to) or stream.read(1):
@@ -209,5 +209,5 @@ def _write_gzip(packed: pa.Buffer, to: memoryview) -> None:
 
 
 def descriptor_of(source: pa.NativeFile) -> int:
-    """For kernels that read the file, if it is a local one."""
+    """The file descriptor, for kernels that read the file, if it is a local one."""
     return int(source.fileno()) if isinstance(source, pa.OSFile) else -1

@@ -1,7 +1,7 @@
-"""A few rows of a row group, decoding as little as Arrow can be brought to decode.
+"""Late columns: a few rows of a row group, with as little decoding as Arrow allows.
 
-Three strategies, by what the rows and the column are like. CPU times for 100 neighbouring rows of a row group of
-100,000 (lineitem; pages of 20,000 rows; compare, do not quote: the machine was busy):
+Three strategies, for different rows and columns. CPU times for 100 neighbouring rows of a row group of 100,000
+(lineitem; pages of 20,000 rows; to be compared only, as the machine was busy):
 
 | strategy | when | comment | decimal | instruction (4 values) | date | all 15 columns |
 |---|---|---|---|---|---|---|
@@ -10,8 +10,8 @@ Three strategies, by what the rows and the column are like. CPU times for 100 ne
 | the pages of the rows (`pages.py`) | rows close together | 1.4 ms | 1.1 ms | 0.4 ms | 0.4 ms | 17 ms |
 
 The larger the row group, the more the pages gain: the last line hardly depends on its size, the first two grow with it.
-Reading a string column as a dictionary is a loss where the writer gave up on the dictionary, so it is done only where a
-stored value takes less than the four bytes that its length alone would take otherwise.
+Reading a string column as a dictionary loses if the writer abandoned the dictionary. So it is done only if a stored
+value takes less than the four bytes that its length alone would take otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LateCosts:
     """When the pages of few rows are decoded instead of the whole column chunk. Values are in `plan/costs.py`."""
 
     assumed_page_rows: int  # of a page, before its header is read
-    max_late_rows_share: float  # of a row group, in pages of that size: above it, headers are not looked at
+    max_late_rows_share: float  # of a row group, in pages of that size: above it, headers are not read
     max_late_bytes_share: float  # of a chunk, its dictionary included, that the pages take
 
 
@@ -66,7 +66,7 @@ class RowPicker:
         return [arrays[name] if name in arrays else self._layout.constant(name, len(rows)) for name in names]
 
     def _worthwhile_pages(self, row_group: int, source: ColumnSource, rows: Rows) -> PageMap | None:
-        """Where the pages are, if only some of them hold the rows."""
+        """The places of the pages, if only some of them hold the rows."""
         page_rows = self._costs.assumed_page_rows
         pages_in_all = int(self._layout.footer.row_counts[row_group]) / page_rows
         touched = len(np.unique(rows // page_rows))

@@ -1,10 +1,11 @@
-"""Columns of numbers of some row groups, decoded from their pages: in 50 to 80 % of the time that Arrow takes.
+"""Number columns of some row groups, decoded from their pages in 50 to 80 % of the time that Arrow takes.
 
-Numbers are moved as words, whatever they mean: dates, timestamps and floats are as wide as some integer. Where all rows
-are numbers of dictionary entries, only the dictionary is brought to the width that the query wants. Decimals that are
-stored as integers are decoded as such and then widened.
+Numbers are copied as words, whatever they mean: dates, timestamps and floats are as wide as some integer. If all rows
+are numbers of dictionary entries, only the dictionary is converted to the query's width. Decimals that are stored as
+integers are decoded as such and then widened.
 
-Of a few chosen rows only those are decoded, and pages without any are not read (`kernels/pages/chosen_numbers.py`).
+If only some rows are wanted, only those are decoded, and pages without any are not read
+(`kernels/pages/chosen_numbers.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sundog.parquet.meta.footer import Footer
 Rows = npt.NDArray[np.int64]
 
 _STORED = {"INT32": pa.int32(), "FLOAT": pa.float32(), "INT64": pa.int64(), "DOUBLE": pa.float64()}
-_IN_THE_FILE = 0  # instead of an address
+_IN_THE_FILE = 0  # in place of an address
 
 
 def read_numbers(
@@ -38,20 +39,20 @@ def read_numbers(
     columns: list[ColumnSource],
     rows: Rows | None = None,
 ) -> dict[str, pa.Array]:
-    """Those of the columns that can be decoded here, each in the query's type or in the one that it is stored in.
+    """Those of the columns that can be decoded here, each in the query's type or in its stored type.
 
     `rows` are ascending numbers of rows, counted from the first of the row groups: only these are decoded.
     """
-    found = [_Column.of(source, footer, row_groups, column) for column in columns]
+    found = [_StoredColumn.of(source, footer, row_groups, column) for column in columns]
     readable = [column for column in found if column is not None]
     return _decoded(source, readable, rows) if readable else {}
 
 
 @dataclass(frozen=True, eq=False)
-class _Column:
-    """A column's chunks, one behind the other; where they had to be read before, or decompressed, the bytes.
+class _StoredColumn:
+    """A column's chunks, one after the other; their bytes, if they had to be read or decompressed before.
 
-    `dtype` is what the kernels decode, `decimal` what becomes of it.
+    `dtype` is what the kernels decode, `decimal` the type of the result.
     """
 
     name: str
@@ -65,7 +66,7 @@ class _Column:
     @classmethod
     def of(
         cls, source: pa.NativeFile, footer: Footer, row_groups: Sequence[int], column: ColumnSource
-    ) -> _Column | None:
+    ) -> _StoredColumn | None:
         leaf = footer.leaf(column.leaf)
         stored = _STORED.get(leaf.physical_type)
         is_decimal = _is_decimal_of_same_scale(leaf, column)
@@ -94,7 +95,7 @@ class _Column:
         return sum(chunk.rows for chunk in self.chunks)
 
     def array(self, rows: int, validity: pa.Buffer | None, numbers: pa.Buffer) -> pa.Array:
-        """The decoded numbers in the type that is given out."""
+        """The decoded numbers in the result's type."""
         if self.decimal is None:
             return pa.Array.from_buffers(self.dtype, rows, [validity, numbers])
         widened = pa.allocate_buffer(rows * 16)
@@ -104,7 +105,7 @@ class _Column:
 
 
 def _is_decimal_of_same_scale(leaf: LeafColumn, column: ColumnSource) -> bool:
-    """Whether the stored integers are the unscaled numbers that the query wants."""
+    """Whether the stored integers are the query's unscaled numbers."""
     is_decimal = column.reading is Reading.DECIMAL and leaf.logical_type == "DECIMAL"
     return is_decimal and leaf.scale == column.dtype.scale
 
@@ -116,7 +117,7 @@ def _type_to_read(stored: pa.DataType, wanted: pa.DataType, is_coded: bool) -> p
     return wanted if is_coded and both_whole else stored
 
 
-def _decoded(source: pa.NativeFile, columns: list[_Column], rows: Rows | None) -> dict[str, pa.Array]:
+def _decoded(source: pa.NativeFile, columns: list[_StoredColumn], rows: Rows | None) -> dict[str, pa.Array]:
     chunks = [chunk for column in columns for chunk in column.chunks]
     chosen = None if rows is None else _Chosen.of(rows, columns[0].chunks)
     count = columns[0].rows if rows is None else len(rows)
@@ -144,7 +145,7 @@ def _decoded(source: pa.NativeFile, columns: list[_Column], rows: Rows | None) -
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Rows within their chunks, which are the same for all columns; the first of each chunk, and how many."""
+    """Rows within their chunks, the same for all columns; the first of each chunk, and how many it has."""
 
     rows: Rows
     firsts: list[int]
@@ -159,8 +160,8 @@ class _Chosen:
         return cls(rows - np.repeat(starts, counts), cuts[:-1], counts.tolist())
 
 
-def _table(columns: list[_Column], buffers: list[pa.Buffer], chosen: _Chosen | None) -> Rows:
-    """The chunks as `decode_numbers` wants them, and `decode_chosen_numbers`."""
+def _table(columns: list[_StoredColumn], buffers: list[pa.Buffer], chosen: _Chosen | None) -> Rows:
+    """The chunks in the form of `decode_numbers` and `decode_chosen_numbers`."""
     table = []
     first_page = first_row = 0
     for column, buffer in zip(columns, buffers, strict=True):

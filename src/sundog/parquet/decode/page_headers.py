@@ -1,9 +1,10 @@
-"""The headers of pages, read and checked, and the one walk over the pages of a column chunk.
+"""Page headers, read and checked, and the one loop over the pages of a column chunk.
 
     chunk:   [header][dictionary][header][page][header][page] ...
 
-Parquet keeps no list of a chunk's pages: each has a header before it, which says how long it is. No number of a header
-is used as a length, an offset or a count before it was here. Positions are counted from the first byte of the chunk.
+Parquet has no list of a chunk's pages: each has a header before it, with its length. Every number of a header is
+checked here before it is used as a length, an offset or a count. Positions are counted from the first byte of the
+chunk.
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ _DETAILS = {
     DICTIONARY_PAGE: PageHeaderFields.DICTIONARY_PAGE,
     DATA_PAGE_V2: PageHeaderFields.DATA_PAGE_V2,
 }
-_HEADER_BYTES = 512  # read at once from a file; a header with long statistics is read again, larger
+_HEADER_BYTES = 512  # read at once from a file; a header with long statistics is read again with more bytes
 _MAX_HEADER_BYTES = 1 << 20
 
 
 class UnknownPage(ValueError):
-    """A kind of page that is of no use here, such as an index; or pages that are not those of one chunk."""
+    """A kind of page that is not used here, such as an index; or pages that cannot belong to one chunk."""
 
 
 class PageHeader(NamedTuple):
-    """What a page says of itself; every number is at least 0, and less than 2^31."""
+    """The contents of a page header; every number is at least 0, and less than 2^31."""
 
     kind: int
-    packed: int  # bytes behind the header
-    unpacked: int  # bytes that they stand for
+    packed: int  # bytes after the header
+    unpacked: int  # the same after decompression
     values: int  # with NULLs, or entries of the dictionary
     encoding: int
     level_encoding: int  # of a page of the first version
     level_bytes: int  # of a page of the second version: of the definition levels that it begins with
     is_compressed: bool  # if the chunk has a codec
-    is_flat: bool  # has as many rows as values, and no repetition levels, as far as it says
+    is_flat: bool  # by its header: as many rows as values, and no repetition levels
 
 
 class PlacedPage(NamedTuple):
@@ -64,7 +65,7 @@ def pages_in_memory(chunk: memoryview) -> Iterator[PlacedPage]:
 
 
 def pages_in_file(source: pa.NativeFile, chunk_start: int, chunk_bytes: int) -> Iterator[PlacedPage]:
-    """The same for a chunk of which nothing is read but headers, one by one. Raises ThriftError or UnknownPage."""
+    """The same for a chunk of which only the headers are read, one by one. Raises ThriftError or UnknownPage."""
 
     def read_header(position: int) -> tuple[PageHeader, int]:
         size = _HEADER_BYTES
@@ -82,7 +83,7 @@ def pages_in_file(source: pa.NativeFile, chunk_start: int, chunk_bytes: int) -> 
 
 
 def _walk(read_header: Callable[[int], tuple[PageHeader, int]], chunk_bytes: int) -> Iterator[PlacedPage]:
-    """Page after page, up to the end of the chunk: a dictionary only as the first, and none beyond the end."""
+    """Page after page, up to the end of the chunk. A dictionary may only be the first, and no page may pass the end."""
     position = count = 0
     while position < chunk_bytes:
         header, body = read_header(position)
@@ -95,7 +96,7 @@ def _walk(read_header: Callable[[int], tuple[PageHeader, int]], chunk_bytes: int
 
 
 def read_page_header(data: bytes | memoryview, position: int = 0) -> tuple[PageHeader, int]:
-    """The header at the position, and where its page's bytes begin. Raises ThriftError or UnknownPage."""
+    """The header at the position, and the position of its page's bytes. Raises ThriftError or UnknownPage."""
     fields, body = read_struct(data, position)
     kind = _number(fields, PageHeaderFields.KIND)
     if kind not in _DETAILS:

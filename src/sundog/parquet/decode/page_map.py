@@ -1,4 +1,4 @@
-"""Where the pages of a column chunk are, and which of them hold given rows. Reads nothing."""
+"""The places of the pages of a column chunk, and which of them hold given rows. Reads nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class PageMap:
-    """Where the pages of a column chunk are. Page i has rows first_rows[i] up to first_rows[i + 1]."""
+    """The places of the pages of a column chunk. Page i has rows first_rows[i] up to first_rows[i + 1]."""
 
     dictionary: tuple[int, int] | None  # offset and length, header included
     offsets: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
     first_rows: npt.NDArray[np.int64]
-    uses_dictionary: npt.NDArray[np.bool_]  # a writer may give up on its dictionary in the middle of a chunk
+    uses_dictionary: npt.NDArray[np.bool_]  # a writer may abandon its dictionary in the middle of a chunk
 
     def dictionary_for(self, pages: npt.NDArray[np.int64]) -> tuple[int, int] | None:
         """The dictionary page, if one of these pages refers to it."""
@@ -30,7 +30,7 @@ class PageMap:
         return int(np.diff(self.first_rows)[pages].sum())
 
     def moved(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where the (ascending) rows are if their pages are all there is."""
+        """The numbers of the (ascending) rows among the rows of their pages alone."""
         kept = np.zeros(len(self.lengths), np.int64)
         chosen = self.pages_of(rows)
         kept[chosen] = np.diff(self.first_rows)[chosen]
@@ -40,6 +40,6 @@ class PageMap:
         return found
 
     def bytes_of(self, pages: npt.NDArray[np.int64]) -> int:
-        """What must be read and decoded for these pages."""
+        """The bytes to read and decode for these pages."""
         dictionary = self.dictionary_for(pages)
         return int(self.lengths[pages].sum()) + (dictionary[1] if dictionary else 0)

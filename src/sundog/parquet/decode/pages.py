@@ -1,18 +1,17 @@
-"""A few rows of a column chunk, decoded from the pages that hold them and from no others.
+"""A few rows of a column chunk, decoded from the pages that hold them and no others.
 
-Late materialisation wants 100 rows of a row group of a million. Arrow decodes column chunks whole: it has no way to be
-told to skip a page. But it reads a Parquet file from any buffer, and a column chunk is nothing but an optional
-dictionary page followed by data pages, each with a header that says how long it is and how many rows it has. So the
-headers are walked (11 µs each; a page is about 20,000 rows), the wanted pages are copied behind each other, and a
-footer of a few dozen bytes makes them a file of one column and one row group, which Arrow then decodes as it always
-does:
+Late materialisation wants 100 rows of a row group of a million. Arrow decodes whole column chunks: it cannot skip a
+page. But it reads a Parquet file from any buffer. A column chunk is only an optional dictionary page followed by data
+pages, each with a header that has its length and number of rows. So the headers are read (11 µs each; a page is about
+20,000 rows) and the wanted pages are copied one after the other. A footer of a few dozen bytes makes them a file of one
+column and one row group, which Arrow then decodes as usual:
 
     chunk in the file:   [dict][page 0][page 1][page 2][page 3][page 4]        rows wanted: all in pages 1 and 4
     what Arrow is given: PAR1 [dict][page 1][page 4] footer PAR1
 
-No value is decoded by sundog itself. Local files only: headers are read one by one, which costs nothing on a disk and a
-round trip each on an object store. The bytes that must still be decoded are the wanted pages and, if they refer to it,
-the chunk's dictionary; making and opening the small file costs 0.2-0.3 ms. `late.py` has the times.
+sundog decodes no value itself. Local files only: headers are read one by one, which costs nothing on a disk and a round
+trip each on an object store. To be decoded are the wanted pages and, if they refer to it, the chunk's dictionary;
+making and opening the small file costs 0.2-0.3 ms. `late.py` has the times.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class PageReader:
         self._footer = footer
 
     def page_map(self, row_group: int, leaf: int) -> PageMap | None:
-        """None where pages cannot be read one by one: an unusual codec, or headers that make no sense."""
+        """None if pages cannot be read one by one: an unusual codec, or inconsistent headers."""
         known: dict[tuple[type, int, int], PageMap | None] = self._footer.derived
         key = (PageMap, row_group, leaf)
         if key not in known:
@@ -67,7 +66,7 @@ class PageReader:
             return None
 
     def _map(self, pages: Iterator[PlacedPage], row_group: int, chunk_start: int) -> PageMap | None:
-        """No header is read behind the last row."""
+        """Reads no header behind the last row."""
         dictionary: tuple[int, int] | None = None
         offsets: list[int] = []
         lengths: list[int] = []
@@ -94,7 +93,7 @@ class PageReader:
     def decode(
         self, row_group: int, leaf: int, pages: PageMap, rows: npt.NDArray[np.int64], as_dictionary: bool = False
     ) -> pa.Table:
-        """The pages of the (ascending) rows, as Arrow decodes them. `as_dictionary` spares it copying strings."""
+        """The pages of the (ascending) rows, decoded by Arrow. `as_dictionary` avoids copying strings."""
         chosen = pages.pages_of(rows)
         data = self._file_of(row_group, leaf, pages, chosen)
         file = pq.ParquetFile(

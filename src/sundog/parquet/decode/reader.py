@@ -1,11 +1,11 @@
-"""One open file: row groups in, arrays of the query's columns out, and every byte counted.
+"""Reader of one open file: row groups in, arrays of the query's columns out, all bytes counted.
 
-The reader obeys: which row groups, which columns and in which order is decided elsewhere (`access_plan.py`,
-`row_group_pruner.py`). It is used by one thread; opening another one on a known footer costs 0.05 ms.
+The reader decides nothing: which row groups, which columns and in which order is decided elsewhere (`access_plan.py`,
+`row_group_pruner.py`). One thread uses it; opening another reader on a known footer costs 0.05 ms.
 
-Arrow decodes a row group's columns whole, so the only way to have it read less is to name fewer columns. Columns are
-named by leaf index, not by name: a name with a dot in it is ambiguous to Arrow, and looking names up took a third of
-the time of reading one column of 100,000 rows.
+Arrow decodes whole columns of a row group, so it reads less only if fewer columns are named. Columns are given by leaf
+index, not by name. A name with a dot in it is ambiguous to Arrow, and looking names up took a third of the time of
+reading one column of 100,000 rows.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from sundog.parquet.reading import DataFile, ReadSpec
 
 Rows = npt.NDArray[np.int64]
 
-PIECE_BYTES = 256 << 20  # a row group whose columns are larger than this is decoded in parts
-_SMALL_PIECE_ROWS = 65_536
+_SMALL_PIECE_ROWS = 65_536  # a limit: their strings fit an Arrow array of 2 GiB, if they have up to 32 KiB each
 
 
 class FileReader:
@@ -42,7 +41,7 @@ class FileReader:
     def __init__(
         self, layout: FileLayout, reading: ReadSpec, metrics: Metrics, as_stored: frozenset[str] = frozenset()
     ) -> None:
-        """`as_stored` names string columns that `read` may give as dictionary or string_view arrays."""
+        """`as_stored`: string columns that `read` may return as dictionary or string_view arrays."""
         self.layout = layout
         self.metrics = metrics
         self._as_stored = as_stored
@@ -63,7 +62,7 @@ class FileReader:
         return cls(FileLayout.of(reading, file, footer), reading, metrics)
 
     def decoder(self, dictionary_leaves: tuple[int, ...]) -> Any:
-        """Arrow's decoder over the open file; it keeps the given leaves as the dictionaries they are stored as."""
+        """Arrow's decoder for the open file; the given leaves stay dictionaries if they are stored so."""
         if dictionary_leaves not in self._decoders:
             self._decoders[dictionary_leaves] = pq.ParquetFile(
                 self.source,
@@ -90,7 +89,7 @@ class FileReader:
     ) -> list[pa.Array]:
         """The columns of the row groups' rows, each as one array, in the order of `names`.
 
-        `as_stored` replaces the reader's own for this time.
+        `as_stored` replaces the reader's own for this call.
         """
         rows = sum(int(self.layout.footer.row_counts[group]) for group in row_groups)
         stored = self.layout.stored(names)
@@ -105,28 +104,27 @@ class FileReader:
         return self._with_constants(found, names, rows)
 
     def read_rows(self, row_groups: Sequence[int], names: Sequence[str], rows: Rows) -> dict[str, pa.Array]:
-        """Those of the columns that can be decoded for a few rows only; strings come as they are stored.
+        """Those of the columns that can be decoded for a few rows only; strings as stored, or copied.
 
-        The rows are given by ascending numbers, counted from the first of the row groups. A column of which any value
-        may be refused is not among them.
+        `rows`: ascending numbers, counted from the first of the row groups. A column with a value that sundog might
+        have to refuse is not among them.
         """
         total = sum(int(self.layout.footer.row_counts[group]) for group in row_groups)
         stored = [source for source in self.layout.stored(names) if not source.may_be_refused]
         found = self._numbers(row_groups, stored, rows)
-        if len(row_groups) == 1:
-            texts = {s.name: self.own.chosen_text(row_groups[0], s, rows) for s in stored if self.layout.is_text(s)}
-            found |= {name: array for name, array in texts.items() if array is not None}
+        texts = {s.name: self.own.chosen_text(row_groups, s, rows) for s in stored if self.layout.is_text(s)}
+        found |= {name: array for name, array in texts.items() if array is not None}
         self.count(row_groups, list(found), len(rows) / max(total, 1))
         return found
 
     def _with_constants(self, found: dict[str, pa.Array], names: Sequence[str], rows: int) -> list[pa.Array]:
-        """All columns in the order of `names`: what was read, and what the file does not hold."""
+        """All columns in the order of `names`: those that were read, and those that the file does not have."""
         return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
 
     def _numbers(
         self, row_groups: Sequence[int], stored: list[ColumnSource], rows: Rows | None = None
     ) -> dict[str, pa.Array]:
-        """The columns of numbers, as far as their pages are of the usual kind."""
+        """The number columns whose pages have a usual form."""
         arrays = self.own.numbers(row_groups, stored, rows)
         return {
             source.name: converted(arrays[source.name], source, self.layout.file.path)
@@ -137,7 +135,7 @@ class FileReader:
     def _texts(
         self, row_groups: Sequence[int], stored: list[ColumnSource], as_stored: frozenset[str]
     ) -> dict[str, pa.Array]:
-        """The string columns that need not be copied."""
+        """The string columns that are read as stored."""
         if len(row_groups) != 1:
             return {}
         found = {
@@ -164,8 +162,8 @@ class FileReader:
         )
         return self._arrays(table, leaves, stored, as_stored)
 
-    def pieces(self, row_group: int, names: Sequence[str], piece_bytes: int = PIECE_BYTES) -> Iterator[list[pa.Array]]:
-        """The columns of one row group, in parts where it is larger than memory should hold at once."""
+    def pieces(self, row_group: int, names: Sequence[str], piece_bytes: int) -> Iterator[list[pa.Array]]:
+        """The columns of one row group, in parts if it is larger than memory should hold at once."""
         size = self.layout.memory_bytes(names, row_group)
         rows = int(self.layout.footer.row_counts[row_group])
         if size <= piece_bytes:
@@ -179,7 +177,7 @@ class FileReader:
             yield from self.stream(row_group, names, max(rows * piece_bytes // size, 1))
 
     def stream(self, row_group: int, names: Sequence[str], batch_rows: int) -> Iterator[list[pa.Array]]:
-        """The columns of one row group, `batch_rows` at a time, decoded no further than asked for."""
+        """The columns of one row group, `batch_rows` at a time, decoded only as far as they are read."""
         stored = self.layout.stored(names)
         self.count([row_group], names)
         if not stored:
@@ -213,7 +211,7 @@ class FileReader:
         }
 
     def count(self, row_groups: Sequence[int], names: Sequence[str], share: float = 1.0) -> None:
-        """Add the columns' bytes to the metrics, of which a share of the rows is decoded."""
+        """Add the columns' bytes to the metrics; `share`: of the rows that are decoded."""
         for group in row_groups:
             compressed, uncompressed = self.layout.column_bytes(names, group)
             self.metrics.add("bytes_scanned", compressed)
@@ -221,9 +219,9 @@ class FileReader:
 
 
 def check_decoded(table: pa.Table, rows: int, path: str) -> None:
-    """Raise FileProblem unless Arrow gave each row a value: of damaged pages it may give fewer.
+    """Raise FileProblem unless Arrow gave each row a value: for damaged pages it may give fewer.
 
-    Nor does it look whether the numbers of dictionary entries are numbers of entries.
+    Nor does Arrow check that the numbers of dictionary entries are in range.
     """
     if table.num_rows != rows:
         raise FileProblem(ProblemKind.CORRUPT, path, f"{table.num_rows} rows where the footer says {rows}")
@@ -236,7 +234,7 @@ def check_decoded(table: pa.Table, rows: int, path: str) -> None:
 
 
 class OpenFiles:
-    """Readers of several files for one thread, opened when first asked for; the least recently used are closed."""
+    """Readers of several files for one thread, opened at the first use; the least recently used are closed."""
 
     def __init__(self, opener: Callable[[int], FileReader], limit: int = 32) -> None:
         self._opener = opener

@@ -1,18 +1,18 @@
-"""Bounds of expressions: what statistics say about `x`, they also say about `x + 1` and `date_trunc('day', x)`.
+"""Bounds of expressions: from the statistics of `x`, bounds of `x + 1` and `date_trunc('day', x)`.
 
-A function that never goes down carries bounds over: if low <= x <= high, then f(low) <= f(x) <= f(high). Which
-functions that holds for is written here once; f itself is not re-implemented but evaluated at the two bounds, so that
-its rounding, calendar and overflow are those of the query.
+Monotonic functions preserve bounds: if low <= x <= high, then f(low) <= f(x) <= f(high). The monotonic functions are
+listed here once. f itself is not re-implemented but evaluated at both bounds, so that its rounding, calendar and
+overflow are those of the query.
 
 | expression of one column | direction | where not |
 |---|---|---|
 | cast that widens a number, or date -> timestamp | up | a time zone whose clocks are changed |
 | x + c, x - c, c + x, timestamp + interval | up | overflow at a bound: unknown, and not safe to skip |
-| c - x, -x | down | floats, whose NaN stays on top |
+| c - x, -x | down | floats, whose NaN stays the greatest |
 | date_trunc, trunc, year | up | a time zone whose clocks are changed |
 
-If f does not raise at either bound it raises nowhere between them, so such a row group may be skipped even under ANSI.
-Every other expression has unknown bounds, and is safe only if it can never raise.
+If f raises at neither bound it raises nowhere between them, so such a row group may be skipped even under ANSI. All
+other expressions have unknown bounds, and are safe only if they can never raise.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MAX_LEVELS = 100  # far below the depth of Python's stack
 
 
 def expression_bounds(expr: Expr, statistics: Statistics) -> Bounds:
-    """What is known of the expression's values, one slot per row group."""
+    """The bounds of the expression's values, one slot per row group."""
     if isinstance(expr, Column):
         return statistics.column(expr.name)
     if isinstance(expr, Literal):
@@ -63,7 +63,8 @@ def expression_bounds(expr: Expr, statistics: Statistics) -> Bounds:
 
 
 def _monotonic_step(expr: Expr) -> tuple[Expr, bool] | None:
-    """The argument in which the expression is monotonic, and whether it falls; None if it is not known to be."""
+    """The argument in which the expression is monotonic, and whether it falls; None if it is not known to be
+    monotonic."""
     match expr:
         case Cast() if _widens(expr.child.dtype, expr.dtype, expr.zone):
             return expr.child, False
@@ -91,7 +92,7 @@ def _monotonic_step(expr: Expr) -> tuple[Expr, bool] | None:
 
 
 def _is_number(expr: Arith, constant: object) -> bool:
-    """Sums of integers, decimals or doubles with a finite constant."""
+    """Whether it adds a finite constant to an integer, decimal or double."""
     if constant is None or not (expr.left.dtype.equals(expr.right.dtype) or pa.types.is_decimal(expr.dtype)):
         return False
     if pa.types.is_float64(expr.dtype):
@@ -100,7 +101,7 @@ def _is_number(expr: Arith, constant: object) -> bool:
 
 
 def _keeps_order(zone: Zone | None) -> bool:
-    """A clock that is never set back: a local time then never goes down as the instant goes up."""
+    """Whether clocks are never set back: then a local time never goes down as the instant goes up."""
     return zone is None or zone.is_fixed
 
 
@@ -126,7 +127,7 @@ def _carry_over(expr: Expr, argument: Expr, falling: bool, bounds: Bounds) -> Bo
     lost = (ends[0].known & ~low.known) | (ends[1].known & ~high.known)
     if _is_total(expr, argument) and not lost.any():
         return replace(bounds, dtype=expr.dtype, low=low, high=high)
-    # It might overflow: to an error, to NULL or round the corner. It did not if both ends came out, and in order.
+    # It may overflow: to an error, to NULL or by wrapping. It did not if both ends have values, in order.
     known = low.less_equal(high) | ~bounds.values
     return Bounds(
         dtype=expr.dtype,
@@ -140,7 +141,7 @@ def _carry_over(expr: Expr, argument: Expr, falling: bool, bounds: Bounds) -> Bo
 
 
 def _is_total(expr: Expr, argument: Expr) -> bool:
-    """Gives a value for every value, without error: each bound then stands by itself."""
+    """Whether it has a value for every argument, without error: each bound is then valid by itself."""
     if isinstance(expr, Cast):
         return not (pa.types.is_integer(argument.dtype) and pa.types.is_decimal(expr.dtype))
     if isinstance(expr, DateTrunc):
@@ -149,13 +150,13 @@ def _is_total(expr: Expr, argument: Expr) -> bool:
 
 
 def _evaluate_at(expr: Expr, argument: Expr, bounds: RankColumn) -> RankColumn:
-    """The expression's ranks at the given ranks of its argument; unknown where there is none or evaluating raises."""
+    """The expression's ranks at the given ranks of its argument; unknown if there is none or evaluating raises."""
     probe = map_children(expr, lambda child: Column(_INPUT, argument.dtype) if child is argument else child)
     return RankColumn.of_array(_values_at(probe, bounds.to_array(argument.dtype), expr.dtype))
 
 
 def _values_at(probe: Expr, inputs: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """NULL where evaluating raises, which is found by halves: few bounds do, of however many."""
+    """The values, NULL where evaluating raises. Such bounds are found by halving: they are few."""
     try:
         return evaluate(probe, pa.record_batch([inputs], names=[_INPUT]))
     except SparkQueryError:

@@ -17,7 +17,7 @@ CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4
 _KNOWN_ENCODINGS = 0b11_1111_1101  # a bit for each; 1 was never used
 _BYTES_OF_TYPE = (1, 4, 8, 12, 4, 8, -1, 0)  # -1: any; 0: of the schema
 FIXED_LEN_BYTE_ARRAY = 7
-BLOOM_FILTER, COLUMN_INDEX, OFFSET_INDEX = range(3)  # what a chunk may have beside its pages
+BLOOM_FILTER, COLUMN_INDEX, OFFSET_INDEX = range(3)  # structures that a chunk may have beside its pages
 _CHUNK_METADATA = {
     ChunkMetadataFields.TYPE: I32,
     ChunkMetadataFields.ENCODINGS: LIST,
@@ -85,8 +85,8 @@ class ChunkTable:
     def _extras(self, chunks: Structs, footer_start: int | Ints) -> Ints | None:
         """Offset and bytes of each chunk's `BLOOM_FILTER`, `COLUMN_INDEX` and `OFFSET_INDEX`; None if there are none.
 
-        Nothing depends on them: one that is outside of the file has no bytes here. Of a Bloom filter without a
-        length, which is optional, the bytes up to the footer are given as a negative number.
+        All are optional: one that is outside of the file gets 0 bytes here. For a Bloom filter without a length, which
+        is optional, the bytes up to the footer are given as a negative number.
         """
         fields = self._fields
         places = [
@@ -142,11 +142,11 @@ class ChunkTable:
         demand("an offset is negative", (data_pages >= 0) & (dictionaries >= 0))
         first = (dictionaries > 0) & (dictionaries < data_pages)
         self.starts = np.where(first, dictionaries, data_pages)
-        nothing = self.values == 0  # then the offsets may be anything: they are not read
+        nothing = self.values == 0  # then offsets may have any value: they are not read
         for table in (self.starts, self.compressed, self.uncompressed):
             table[nothing] = 0
         inside = (self.starts >= len(MAGIC)) & (self.starts <= footer_start) & (self.compressed > 0)
-        inside &= self.compressed <= footer_start - self.starts  # no sum, which could be more than a word holds
+        inside &= self.compressed <= footer_start - self.starts  # a sum might overflow a word
         demand("a column is outside of the file", inside | nothing)
 
     def _check_statistics(self, leaves: tuple[SchemaLeaf, ...], is_order_defined: npt.NDArray[np.bool_]) -> None:
@@ -164,7 +164,7 @@ class ChunkTable:
         ):
             for field, used in ((old, ~is_order_defined[slots]), (new, is_order_defined[slots])):
                 sizes = statistics.sizes(field, NONE)
-                sizes = np.where((sizes == 0) & (widths > 0), NONE, sizes)  # no bytes of a number are no number
+                sizes = np.where((sizes == 0) & (widths > 0), NONE, sizes)  # an empty value is no number
                 demand("a bound is not as wide as its type", (sizes == NONE) | (sizes == widths) | (widths < 0))
                 self.bounds[slots[used], place] = statistics.numbers(field, 0)[used]
                 self.bounds[slots[used], place + 1] = sizes[used]

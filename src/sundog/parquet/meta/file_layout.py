@@ -1,6 +1,6 @@
-"""The columns that a query reads of one file, resolved against its footer: where each is stored, and what it takes.
+"""The columns that a query reads of one file, resolved against its footer: where each is stored, and its size.
 
-Pruning and reading both start from it. Nothing here opens a file.
+Pruning and reading both start from it. It opens no file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BYTES_OF_A_VIEW = 16
 
 @dataclass(frozen=True)
 class FileLayout:
-    """The columns that a query reads of one file, resolved against its footer. Opens nothing."""
+    """The columns that a query reads of one file, resolved against its footer. Opens no file."""
 
     file: DataFile
     footer: Footer
@@ -41,31 +41,31 @@ class FileLayout:
         return found | {column.name: column for column in self.partition_columns}
 
     def stored(self, names: Sequence[str]) -> list[ColumnSource]:
-        """The columns among `names` that the file really holds."""
+        """The columns among `names` that the file has."""
         found = (self.by_name[name] for name in names)
         return [source for source in found if isinstance(source, ColumnSource) and source.leaf >= 0]
 
     def constant(self, name: str, rows: int) -> pa.Array:
-        """A partition value; the default, or NULLs, of a column that the file does not hold."""
+        """The column's constant value: a partition value; the default, or NULLs, of a column that the file lacks."""
         source = self.by_name[name]
         value = self.file.partition_values[source.index] if isinstance(source, PartitionColumn) else source.default
         return pa.nulls(rows, source.dtype) if value is None else pa.repeat(pa.scalar(value, source.dtype), rows)
 
     def is_text(self, source: ColumnSource) -> bool:
-        """Whether the stored bytes are the query's strings; not so for decimals, and for bytes that nobody calls
+        """Whether the stored bytes are the query's strings. Not for decimals, nor for bytes that are not annotated as
         UTF-8."""
         if pa.types.is_string(source.dtype):
             return self.footer.leaf(source.leaf).logical_type == "STRING"
         return bool(pa.types.is_binary(source.dtype))
 
     def is_dictionary(self, source: ColumnSource, row_group: int) -> bool:
-        """Whether a string column is stored as a dictionary throughout: less space than the lengths alone would
-        take."""
+        """Whether a string column is stored as a dictionary throughout: if it takes less space than the lengths of its
+        strings alone."""
         leaf = self.footer.leaf(source.leaf)
         if leaf.physical_type != "BYTE_ARRAY" or not is_text(source.dtype):
             return False
         if self.footer.chunk(row_group, source.leaf).encodings & _DELTA_ENCODINGS:
-            return False  # small as well, but no dictionary
+            return False  # these are small as well, without a dictionary
         _, uncompressed = self.footer.chunk_size(row_group, source.leaf)
         return uncompressed < _BYTES_OF_A_LENGTH * int(self.footer.row_counts[row_group])
 
@@ -79,9 +79,9 @@ class FileLayout:
         return compressed, uncompressed
 
     def memory_bytes(self, names: Sequence[str], row_group: int) -> int:
-        """What the columns take when they are decoded: at least a value for each row, however small they are stored.
+        """Bytes of the decoded columns: at least a value for each row, however small they are stored.
 
-        A run of two billion NULLs is ten bytes in a file.
+        A run of two billion NULLs takes ten bytes in a file.
         """
         rows = int(self.footer.row_counts[row_group])
         stored = {source.name: self.footer.chunk_size(row_group, source.leaf)[1] for source in self.stored(names)}

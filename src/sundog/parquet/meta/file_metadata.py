@@ -1,8 +1,8 @@
 """The metadata of a footer, checked for consistency before anything uses it.
 
-Every number of a file enters here (or, for pages, in `page_headers.py`) and is held against what it claims to be part
-of, before it becomes a length, an offset or an index, and before Arrow's metadata objects are asked: their C++
-exceptions are not translated for Python, and end the process.
+Every number of a file enters here (or, for pages, in `page_headers.py`). It is compared with the structure that
+contains it before it is used as a length, an offset or an index, and before Arrow's metadata objects are used. Their
+C++ exceptions are not translated for Python, and end the process.
 
 | number | must be |
 |---|---|
@@ -14,10 +14,10 @@ exceptions are not translated for Python, and end the process.
 | bytes of a column chunk | before the footer |
 | NULLs | no more than the values |
 | min, max | as long as the type is wide |
-| Bloom filter, column index, offset index | before the footer, else it is passed over: nobody needs it |
+| Bloom filter, column index, offset index | before the footer, else it is ignored: they are optional |
 
-A file of which one of these is not true may still be read by Spark, or not: `Broken` becomes a `FileProblem`, and Spark
-judges.
+If one of these does not hold, Spark may still read the file, or not: `Broken` becomes a `FileProblem`, and Spark runs
+the query.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from sundog.parquet.meta.thrift_fields import (
     SchemaFields,
 )
 
-TAIL_BYTES = 8  # behind the footer: its length, and the magic bytes
+TAIL_BYTES = 8  # after the footer: its length, and the magic bytes
 PHYSICAL_TYPES = (
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
 )  # fmt: skip
-_MOST_FRAMES = 8  # of a table: more, and its files are read one by one
+_MOST_FRAMES = 8  # of a table: with more, its files are read one by one
 MAX_ROWS = (1 << 31) - 1  # of a row group
 # The fields that are read, and their types.
 _FILE = {
@@ -93,7 +93,7 @@ _CHUNK = {
 
 @dataclass(frozen=True, eq=False)
 class FileMetadata:
-    """A footer that adds up. Tables have a row for each row group and a column for each leaf."""
+    """A consistent footer. Tables have a row for each row group and a column for each leaf."""
 
     created_by: str
     key_values: dict[bytes, bytes]
@@ -106,15 +106,15 @@ class FileMetadata:
     starts: Ints  # of the first page in the file
     compressed: Ints
     uncompressed: Ints
-    null_counts: Ints  # -1 where there is none
-    bounds: Ints  # of each chunk: position and size of min, and of max; the sizes are -1 unless there are both
+    null_counts: Ints  # -1 if unknown
+    bounds: Ints  # of each chunk: position and size of min, and of max; sizes are -1 unless both exist
     is_order_defined: npt.NDArray[np.bool_]  # of each leaf: bounds are in the order of its type
     data: bytes  # the footer, in which the bounds are
     extras: Ints | None = None  # of each chunk: offset and bytes of its Bloom filter, column index and offset index
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Bytes of memory."""
         tables = (self.codecs, self.encodings, self.starts, self.compressed, self.uncompressed, self.null_counts)
         extras = 0 if self.extras is None else self.extras.nbytes
         own = sum(table.nbytes for table in tables) + self.bounds.nbytes + len(self.data)
@@ -129,7 +129,7 @@ class FileMetadata:
         ]
 
     def extra(self, kind: int, row_group: int, leaf: int) -> tuple[int, int] | None:
-        """Offset and bytes of a chunk's Bloom filter, column index or offset index, inside of the file; None if it has
+        """Offset and bytes of a chunk's Bloom filter, column index or offset index, inside the file; None if it has
         none."""
         if self.extras is None or not self.extras[row_group, leaf, kind, 1]:
             return None
@@ -159,12 +159,12 @@ def footer_length(tail: bytes, file_size: int) -> int:
 
 
 def parse_footer(data: bytes, file_size: int) -> FileMetadata:
-    """The footer's content. Raises Broken if anything in it does not add up."""
+    """The footer's content. Raises Broken if it is inconsistent."""
     return _parse(data, table_of(data), file_size - TAIL_BYTES - len(data))
 
 
 def _parse(data: bytes, table: Ints, ends: int | Ints) -> FileMetadata:
-    """`ends` is where the pages of a file must end: of all row groups, or of each."""
+    """`ends`: where the pages must end, one position for all row groups, or one for each."""
     root = Structs(table, np.zeros(1, np.int64), _FILE)
     if root.has(FileFields.ENCRYPTION_ALGORITHM).any() or root.has(FileFields.FOOTER_SIGNING_KEY).any():
         raise Encrypted("some of its columns are encrypted, or its footer is signed")
@@ -254,7 +254,7 @@ def _leaves(table: Ints, root: Structs, data: bytes) -> tuple[SchemaLeaf, ...]:
 
 
 def _order_is_defined(table: Ints, root: Structs, leaves: int) -> npt.NDArray[np.bool_]:
-    """Which leaves have min and max in the order of their type, by the footer's column orders."""
+    """The leaves whose min and max are in the order of their type, by the footer's column orders."""
     lists, _ = root.some(FileFields.COLUMN_ORDERS)
     orders = items_of(table, lists, STRUCT)
     if len(orders) not in (0, leaves):
@@ -273,17 +273,17 @@ def _utf8(name: bytes) -> None:
         raise Broken("the name of a column is no UTF-8") from problem
 
 
-_ROWS_HEADER, _GROUPS_HEADER = b"\x16", b"\x19"  # fields 3 (a long) and 4 (a list), each behind its predecessor
+_ROWS_HEADER, _GROUPS_HEADER = b"\x16", b"\x19"  # fields 3 (a long) and 4 (a list), each after its predecessor
 
 
 @dataclass(frozen=True)
 class FooterFrame:
-    """All of a footer but its rows and row groups: schema, writer, key-values and orders. Files of a table share it.
+    """The parts of a footer that files of a table share: schema, writer, key-values and orders, without row groups.
 
         head (version, schema) | rows | row groups | tail (key-values, writer, orders)
 
-    So the row groups of many files are checked and resolved as those of one, and what takes long for a small footer, a
-    hundred calls for a few numbers each, is done once.
+    So the row groups of many files are checked and resolved like those of one file. For small footers most of the time
+    goes into a hundred calls for a few numbers each; these are made once.
     """
 
     head: bytes
@@ -291,7 +291,7 @@ class FooterFrame:
 
     @classmethod
     def of(cls, values: FileMetadata) -> FooterFrame | None:
-        """None for a footer that is written in another way."""
+        """None for a footer of another form."""
         data, table = values.data, table_of(values.data)
         lists, groups = _row_groups(table)
         if not len(groups):
@@ -315,11 +315,14 @@ class FooterFrame:
         count, at = data[at + 1] >> 4, at + 2
         if count == 15:
             count, at = _read_varint(data, at, end)
-        return (rows >> 1 ^ -(rows & 1), count, data[at:end]) if 0 < count < end - at else None
+        # Zigzag: the lowest bit is the sign. Negative counts are left to the reader of single footers, which names the
+        # error.
+        is_negative = rows & 1
+        return (rows >> 1, count, data[at:end]) if 0 < count < end - at and not is_negative else None
 
     def together(self, parts: Sequence[tuple[int, int, bytes]], ends: Sequence[int]) -> FileMetadata:
-        """The row groups of several files, whose pages end there, as if they were of one. Raises Broken if anything in
-        one of the footers does not add up."""
+        """The row groups of several files, whose pages end at `ends`, as those of one file. Raises Broken if one of the
+        footers is inconsistent."""
         counts = np.array([count for _, count, _ in parts], np.int64)
         groups = int(counts.sum())
         rows = _rows_field(sum(rows for rows, _, _ in parts))
@@ -338,7 +341,7 @@ class FooterFrame:
 
 
 def in_frame(data: bytes, size: int, frames: list[FooterFrame]) -> tuple[int, tuple[int, int, bytes]]:
-    """The place of a footer's frame among those known, to which a new one is added, and its row groups."""
+    """The index of a footer's frame among the known ones, to which a new one is added, and its row groups."""
     for place, frame in enumerate(frames):
         row_groups = frame.row_groups(data)
         if row_groups is not None:

@@ -1,11 +1,10 @@
-"""Which column of a file answers which column of the query, and how its values become Spark's.
+"""Resolves the query's columns in a file, and converts stored values to Spark's.
 
 A table format may find columns by field id (`FileColumn.field_id`). Otherwise names decide.
 
-Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs (or the default that it was added
-with) for a column the file does not have, and lets its vectorised reader widen some types. sundog reads exactly the
-following; for everything else it raises `FileSchemaProblem` and the query stays on Spark, which may know better or
-raise its own error.
+Spark resolves names without case (unless `spark.sql.caseSensitive`), gives NULLs (or the column's default) for a column
+that the file lacks, and its vectorised reader widens some types. sundog reads exactly the following; for everything
+else it raises `FileSchemaProblem`, and Spark runs the query, which may read the column or raise its own error.
 
 | in the file | read as |
 |---|---|
@@ -22,9 +21,9 @@ raise its own error.
 | BYTE_ARRAY, FIXED_LEN_BYTE_ARRAY | string (BYTE_ARRAY; bytes checked to be UTF-8 unless annotated), binary |
 | any type, all NULL by annotation | anything: NULLs |
 
-Dates before 1582-10-15 and instants before 1900 may be stored in the hybrid calendar of Spark 2. A file says so by its
-writer's version or a key in its footer; for a file of another writer the session's rebase mode decides. Where a value
-would have to be rebased, or Spark would refuse it, the query is left to Spark.
+Dates before 1582-10-15 and instants before 1900 may be stored in the hybrid calendar of Spark 2. The version of a
+file's writer, or a key in its footer, says so; for other writers the session's rebase mode decides. If a value would
+have to be rebased, or Spark would refuse it, the query is left to Spark.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _LEGACY_DATETIME = b"org.apache.spark.legacyDateTime"
 _LEGACY_INT96 = b"org.apache.spark.legacyINT96"
 
 FIRST_GREGORIAN_DAY = -141427  # 1582-10-15
-FIRST_COMMON_MICROSECOND = -2208988800 * 1_000_000  # 1900-01-01T00:00:00Z: from here on no zone ever differed
+FIRST_COMMON_MICROSECOND = -2208988800 * 1_000_000  # 1900-01-01T00:00:00Z: both calendars agree from here on
 _MICROS_PER_DAY = 86_400_000_000
 
 _BYTE_STREAM_SPLIT = 1 << 9  # among the bits of a chunk's encodings
@@ -71,7 +70,7 @@ class Reading(Enum):
 
 @dataclass(frozen=True)
 class ColumnSource:
-    """Where the values of one query column come from in one file."""
+    """The source of one query column's values in one file."""
 
     name: str
     dtype: pa.DataType
@@ -79,12 +78,12 @@ class ColumnSource:
     reading: Reading
     stored_bits: int = 0  # of an integer in the file
     stored_scale: int = 0  # of a decimal in the file
-    earliest: int | None = None  # values below it (in the query's unit) would need a rebase that only Spark does
-    default: Any = None  # of a column that the file does not have
+    earliest: int | None = None  # lower values (in the query's unit) would need a rebase, which only Spark does
+    default: Any = None  # of a column that the file lacks
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether a value may turn out to be one that only Spark reads, when it is decoded and not before."""
+        """Whether decoding may meet a value that only Spark reads."""
         return self.earliest is not None or self.reading is Reading.MILLISECONDS
 
 
@@ -94,7 +93,7 @@ def resolve_columns(footer: Footer, columns: Iterable[FileColumn], options: Read
 
 
 def _resolve_once(footer: Footer, column: FileColumn, options: ReadOptions) -> ColumnSource:
-    """Queries come and go with other internal names; what a column is in the file stays the same."""
+    """Resolved once for each file: queries use different internal names for the same stored column."""
     key = (ColumnSource, column.file_name, column.field_id, column.dtype, repr(column.default), options)
     known: ColumnSource | None = footer.derived.get(key)
     if known is None:
@@ -133,7 +132,7 @@ def _resolve(footer: Footer, column: FileColumn, options: ReadOptions) -> Column
 
 
 def _check_stored(footer: Footer, index: int, name: str) -> None:
-    """Refuse what Arrow reads and Spark does not, or not in each of its versions: the error is Spark's to raise."""
+    """Refuse columns that Arrow reads but Spark, or one of its versions, does not: Spark then raises its own error."""
     if (footer.values.encodings[:, index] & _BYTE_STREAM_SPLIT).any():
         raise FileSchemaProblem(footer.path, f"column {name} is in the encoding BYTE_STREAM_SPLIT")
     if np.isin(footer.values.codecs[:, index], _CODECS_WITHOUT_READER).any():
@@ -156,7 +155,7 @@ def _find(footer: Footer, name: str, case_sensitive: bool) -> int | None:
 
 
 def _find_by_id(footer: Footer, name: str, field_id: int) -> int | None:
-    """The leaf of that id. None, which reads as NULLs, only where the file has an id for each of its columns."""
+    """The leaf with that id. None, which reads as NULLs, only if the file has an id for each of its columns."""
     ids = [footer.values.field_id(leaf) for leaf in range(len(footer.values.leaves))]
     found = [leaf for leaf, own in enumerate(ids) if own == field_id]
     if len(found) > 1:
@@ -186,7 +185,7 @@ def _reading(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
 
 
 def _reading_as_stored(leaf: LeafColumn, dtype: pa.DataType) -> Reading | None:
-    """The same for a Spark that widens nothing, as before 4.0: integers in 32 bits are ints and narrower, decimals
+    """The same for a Spark that does not widen types, before 4.0: 32-bit integers are ints and narrower, decimals are
     equal."""
     reading = _reading(leaf, dtype)
     if reading is Reading.DAYS_TO_MICROSECONDS or (leaf.physical_type == "FLOAT" and not pa.types.is_float32(dtype)):
@@ -254,7 +253,7 @@ def _decimal_fits(leaf: LeafColumn, dtype: pa.DataType) -> bool:
 
 
 def _earliest_safe(footer: Footer, leaf: LeafColumn, dtype: pa.DataType, options: ReadOptions) -> int | None:
-    """The first value that no rebase would change, in the query's unit; None where no rebase is asked for."""
+    """The first value that needs no rebase, in the query's unit; None if no rebase mode applies."""
     if leaf.physical_type == "INT96":
         mode = _rebase_mode(footer, options.int96_rebase_mode, b"3.1.0", _LEGACY_INT96)
     elif leaf.logical_type == "DATE" or (leaf.logical_type == "TIMESTAMP" and leaf.adjusted_to_utc):
@@ -272,13 +271,13 @@ def _earliest_safe(footer: Footer, leaf: LeafColumn, dtype: pa.DataType, options
 
 
 def _refuse_ancient(footer: Footer, leaf: LeafColumn) -> None:
-    """Spark raises for an ancient value in any row it decodes. Statistics must prove that there is none."""
+    """Decline unless statistics prove that there is no ancient value: Spark raises for one in any row it decodes."""
     first = {"DATE": FIRST_GREGORIAN_DAY, "TIMESTAMP": FIRST_COMMON_MICROSECOND}.get(leaf.logical_type, 0)
     if leaf.time_unit == "milli":
         first //= 1000
     known = footer.raw_statistics(leaf.index)
     for low, nulls, rows in zip(known.lows, known.null_counts, footer.row_counts, strict=True):
-        if nulls != rows and (low is None or low < first):
+        if rows and nulls != rows and (low is None or low < first):
             raise FileSchemaProblem(footer.path, f"column {leaf.name} may hold dates that Spark refuses to read")
 
 
@@ -291,7 +290,7 @@ def _rebase_mode(footer: Footer, by_session: str, first_good_version: bytes, leg
 
 
 def to_query_type(stored: pa.ChunkedArray, source: ColumnSource, path: str, keep_dictionary: bool = False) -> pa.Array:
-    """What Arrow decoded, as one array of the query's type (or, if told to keep it, as a dictionary of that type).
+    """The decoded array in the query's type (or, with `keep_dictionary`, as a dictionary of that type).
 
     Raises FileSchemaProblem for values that only Spark knows how to read, or too many bytes for one array.
     """
@@ -316,13 +315,13 @@ def _one_array(stored: pa.ChunkedArray, source: ColumnSource, path: str) -> pa.A
     if pa.types.is_dictionary(stored.type):
         stored = stored.unify_dictionaries()
     combined = _fitting(stored.combine_chunks, source, path)
-    if isinstance(combined, pa.ChunkedArray):  # what does not fit one array of 32-bit offsets may stay in chunks
+    if isinstance(combined, pa.ChunkedArray):  # strings beyond 32-bit offsets may stay in chunks
         raise TooLargeForOneArray(path, f"column {source.name} has too many bytes for one array")
     return combined
 
 
 def _fitting(make: Callable[[], pa.Array], source: ColumnSource, path: str) -> pa.Array:
-    """An array that Arrow refuses to make if its strings take more than 32-bit offsets can tell."""
+    """An array; TooLargeForOneArray if its strings exceed 32-bit offsets."""
     try:
         return make()
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as problem:
@@ -330,7 +329,7 @@ def _fitting(make: Callable[[], pa.Array], source: ColumnSource, path: str) -> p
 
 
 def _cast(array: pa.Array, source: ColumnSource, path: str) -> pa.Array:
-    """Arrow's type differs from ours by the file's embedded Arrow schema (large_string, a time zone) or by widening."""
+    """A cast. Arrow's type differs by the file's embedded Arrow schema (large_string, a time zone), or by widening."""
     if pa.types.is_dictionary(array.type):
         array = _fitting(array.dictionary_decode, source, path)
     if source.reading is Reading.INT96 or pa.types.is_duration(array.type) or pa.types.is_duration(source.dtype):

@@ -1,15 +1,16 @@
-"""Footers: the metadata of a file, read once and cached as long as the file is unchanged.
+"""Footers: the metadata of files, read once and cached as long as the file is unchanged.
 
 Everything that prunes starts here. A footer of 60 row groups x 16 columns takes 2.5 ms to read, check and parse, of
 which Arrow takes 0.5 ms, so footers are read by several threads and cached. The cache key of a local file is its size,
-modification time and change time in nanoseconds, inode and device, taken by `stat` at each query: a rewritten file is
-never answered from an old footer. A clock of a file system ticks every few milliseconds, so a file that was written
-less than a second ago could be written again under the same stamp: its footer is not kept. Object stores say nothing of
-a version that is asked for cheaply, and Spark's listing may be old: their footers are not kept either.
+modification time and change time in nanoseconds, inode and device. `stat` reads them at each query, so that a rewritten
+file is never answered from an old footer. A clock of a file system ticks every few milliseconds, so a file that was
+written less than a second ago could be written again under the same stamp: its footer is not kept. Of a file of HDFS or
+an object store the planner asks for size and time at each query (`file_statuses.py`), and the driver keeps what footers
+say (`prune/footer_tables.py`). A task may run later and has no present stamp, so it keeps no such footer.
 
-`file_metadata.py` has read and checked the whole footer before Arrow makes its objects of it. They are for Arrow's
-decoder, and are asked for the schema alone: the C++ exceptions of what they say of row groups and column chunks are not
-translated, and would end the process.
+`file_metadata.py` has read and checked the whole footer before Arrow makes its objects from it. These are for Arrow's
+decoder, and only their schema is used: C++ exceptions from their row groups and column chunks are not translated, and
+would end the process.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from sundog.parquet.store_settings import Settings
 Stamp = tuple[int, ...]
 CACHE_BYTES = 256 << 20
 _TAIL_READ = 64 << 10  # most footers are in the first read
-SETTLED_NS = 1_000_000_000  # after so long, whoever writes the file again gives it another time stamp
+SETTLED_NS = 1_000_000_000  # after this time, rewriting a file gives it another time stamp
+SETTLED_ELSEWHERE_NS = 60 * SETTLED_NS  # stores and HDFS give seconds, of another clock
 _FOOTER_THREADS = 8
 # Measured on footers of 16 x 60 and 105 x 20 column chunks: 6 to 7 bytes for each byte of the footer, with our own
 # tables and the statistics of all columns. The rest is for what other modules derive from it.
@@ -57,7 +59,7 @@ _MEMORY_PER_BYTE = 8
 
 @dataclass(frozen=True)
 class ChunkPlace:
-    """A column chunk: where it is in the file, and how it is stored."""
+    """The place of a column chunk in the file, and how it is stored."""
 
     codec: str
     encodings: int  # a bit for each
@@ -67,10 +69,10 @@ class ChunkPlace:
 
 
 class Footer:
-    """A parsed footer. Safe to share between threads: what it fills in later is the same whoever fills it in."""
+    """A parsed footer. Safe to share between threads: whatever it fills in later is the same in all of them."""
 
     def __init__(self, path: str, stamp: Stamp, metadata: pq.FileMetaData, values: FileMetadata) -> None:
-        """`values` is what the same bytes hold: `metadata` is asked for nothing that was not checked there."""
+        """`values`: the content of the same bytes. `metadata` is asked for nothing that was not checked there."""
         self.path = path
         self.stamp = stamp
         self.metadata = metadata
@@ -87,10 +89,10 @@ class Footer:
         self._group_names: frozenset[str] = frozenset()
         self._leaves: dict[int, LeafColumn] = {}
         self._statistics: dict[int, RawStatistics] = {}
-        self.derived: dict[Any, Any] = {}  # what other modules concluded from this footer: as valid as it is
+        self.derived: dict[Any, Any] = {}  # results that other modules derive from this footer
 
     def flat_columns(self) -> dict[str, list[int]]:
-        """Top-level primitive columns: name -> leaf indexes (two of one name make the file ambiguous)."""
+        """Top-level primitive columns: name -> leaf indexes (two leaves of one name make the file ambiguous)."""
         if self._flat_names is None:
             names: dict[str, list[int]] = {}
             groups = set()
@@ -142,7 +144,7 @@ class Footer:
 
     @property
     def identity(self) -> Stamp:
-        """What another process must find in the file for row group numbers to mean the same there."""
+        """The stamp that another process must find for row group numbers to mean the same there."""
         return (self.stamp[0], self.num_row_groups, self.num_rows)
 
     def chunk_size(self, group: int, leaf: int) -> tuple[int, int]:
@@ -150,7 +152,7 @@ class Footer:
         return int(self.values.compressed[group, leaf]), int(self.values.uncompressed[group, leaf])
 
     def chunk(self, group: int, leaf: int) -> ChunkPlace:
-        """Where a column chunk is."""
+        """The place of a column chunk."""
         values, at = self.values, (group, leaf)
         return ChunkPlace(
             CODECS[int(values.codecs[at])],
@@ -161,7 +163,7 @@ class Footer:
         )
 
     def raw_statistics(self, leaf: int) -> RawStatistics:
-        """Bounds in the physical type (int, float, bool, bytes), where the file's writer can be trusted with them."""
+        """Bounds in the physical type (int, float, bool, bytes), if the file's writer can be trusted."""
         found = self._statistics.get(leaf)
         if found is None:
             found = self._statistics[leaf] = trusted_statistics(self.values, self.leaf(leaf))
@@ -169,8 +171,8 @@ class Footer:
 
 
 class FooterCache:
-    """Footers of this process by path, of so many bytes in all. An entry counts only while its stamp is the file's
-    now."""
+    """Footers of this process by path, up to a number of bytes in all. An entry is valid only while the file has its
+    stamp."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -187,8 +189,7 @@ class FooterCache:
             return footer
 
     def put(self, footer: Footer) -> None:
-        """Keep a footer, and forget those that were asked for least recently. One that is too large alone is not
-        kept."""
+        """Keep a footer, and drop the least recently used. A footer that is too large by itself is not kept."""
         with self._lock:
             self._drop(footer.path)
             if footer.nbytes > self._max_bytes:
@@ -213,9 +214,12 @@ FOOTERS = FooterCache()
 
 
 def stamp_of(file: DataFile) -> Stamp:
-    """What identifies this version of the file. Raises FileProblem when a local file is gone."""
+    """The stamp of this version of the file: its size, and times in nanoseconds, 0 if unknown.
+
+    Raises FileProblem if a local file is gone.
+    """
     if not is_local(file.path):
-        return (file.size, file.modified_ms)
+        return (file.size, file.modified_ms * 1_000_000)
     try:
         status = os.stat(plain_path(file.path))
     except FileNotFoundError as problem:
@@ -224,7 +228,7 @@ def stamp_of(file: DataFile) -> Stamp:
 
 
 def read_footer(file: DataFile, settings: Settings) -> Footer:
-    """The footer, from the cache if the file is unchanged. A file of no bytes was emptied: Spark lists none such."""
+    """The footer, from the cache if the file is unchanged. A file of no bytes was emptied: Spark does not list such."""
     stamp = stamp_of(file)
     if stamp[0] == 0:
         raise FileProblem(ProblemKind.CORRUPT, file.path, "it is empty")
@@ -244,7 +248,7 @@ T = TypeVar("T")
 def _read_unchanged(
     file: DataFile, settings: Settings, stamp: Stamp, read: Callable[[pa.NativeFile, str, Stamp], T]
 ) -> T:
-    """What `read` finds in a file that has this stamp before and after."""
+    """The result of `read` for a file that has this stamp before and after."""
     with open_file(file.path, settings) as source:
         if source.size() != stamp[0]:
             raise FileProblem(ProblemKind.CHANGED, file.path)
@@ -273,7 +277,7 @@ def _agreed(path: str, stamp: Stamp, values: FileMetadata) -> Footer:
 
 @dataclass(frozen=True)
 class JoinedFooter:
-    """The row groups of some files as those of one: `footer` has the path of the first, and is kept nowhere."""
+    """The row groups of some files as those of one. `footer` has the path of the first, and is not cached."""
 
     files: tuple[int, ...]  # their numbers
     stamps: tuple[Stamp, ...]
@@ -286,8 +290,7 @@ def read_joined(
 ) -> list[JoinedFooter] | None:
     """The footers of many files of a few kinds, in a third of the time that `read_footers` takes.
 
-    None if anything about one of them is not as usual: `read_footers` then says what. `frames` are those known; new
-    ones are added.
+    None if one of them is unusual: `read_footers` then raises the reason. `frames`: the known ones; new ones are added.
     """
 
     def read(some: Sequence[DataFile]) -> list[tuple[Stamp, bytes]]:
@@ -336,7 +339,7 @@ def _footer_bytes(source: pa.NativeFile, size: int) -> bytes:
 
 
 def _check_agreement(metadata: pq.FileMetaData, values: FileMetadata) -> None:
-    """Arrow must have found what was checked, or what was checked says nothing about its objects."""
+    """Check that Arrow has read the values that were checked; else these say nothing about its objects."""
     schema = metadata.schema
     same = metadata.num_columns == len(values.leaves) and metadata.num_row_groups == len(values.row_counts)
     if not same or any(
@@ -349,10 +352,10 @@ def _check_agreement(metadata: pq.FileMetaData, values: FileMetadata) -> None:
 def read_footers(
     files: Sequence[DataFile], reading: ReadSpec, threads: int = _FOOTER_THREADS
 ) -> tuple[Footer | None, ...]:
-    """One footer for each file, in order; None for a file that Spark would pass over.
+    """One footer for each file, in order; None for a file that Spark would skip.
 
-    That is, with `ignore_missing_files`, a missing one. A broken one is Spark's to judge, whatever it is
-    told to ignore: it may read what does not add up here, and the rows before the damage count.
+    That is a missing one, with `ignore_missing_files`. A broken file is always left to Spark, whatever it is set to
+    ignore: it may read what is inconsistent here, and the rows before the damage count.
     """
 
     def read(file: DataFile) -> Footer | None:
@@ -373,7 +376,7 @@ def read_footers(
 
 
 def _all_cached(files: Sequence[DataFile]) -> tuple[Footer, ...] | None:
-    """The common case, in which threads would only cost: every file is known and unchanged."""
+    """The common case, in which threads would only cost time: every file is known and unchanged."""
     found = []
     for file in files:
         try:

@@ -1,14 +1,14 @@
 """Statistics as bounds: one slot per row group, in ranks, with "unknown" as a value of its own.
 
-A footer's statistics describe the non-NULL values of a column chunk. `Bounds` is what may be concluded from them about
-the *query's* column, and nothing more:
+A footer's statistics describe the non-NULL values of a column chunk. `Bounds` are the conclusions that they allow about
+the *query's* column:
 
 | in the footer | bound |
 |---|---|
 | no statistics, or only one of min and max; INT96 | both unknown |
-| integers, date, timestamp, boolean, decimal | low = min, high = max, brought to the query's unit and scale |
-| string, binary | low = min, high = max, both cut to 64 bytes: a low one is lower then, a high one is raised |
-| decimal in bytes by parquet-mr before 1.10, or by a nameless writer | both unknown: they compared bytes as signed |
+| integers, date, timestamp, boolean, decimal | low = min, high = max, converted to the query's unit and scale |
+| string, binary | low = min, high = max, both cut to 64 bytes: cutting lowers a low one; a high one is raised |
+| decimal in bytes by parquet-mr before 1.10, or by an unnamed writer | both unknown: they compared bytes as signed |
 | float, double: min, max, or both NaN | that one unknown (max: NaN is possible) |
 | float, double by parquet-mr 1.10 to 1.17 | low = min, high = max: these writers put a NaN into max if there is any |
 | float, double by anyone else | low = min, high = NaN: bounds are taken over the other values, NaN sorts above all |
@@ -18,7 +18,7 @@ the *query's* column, and nothing more:
 | partition column | low = high = its value: exact; NULL if it has none |
 | column not in the file | low = high = its default; NULLs only if it has none |
 
-Bounds need not be attained: nothing here relies on a bound being a value of the row group.
+Bounds need not be attained: nothing here assumes that a bound is a value of the row group.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _NAN_IS_IN_MAX = re.compile(r"parquet-mr version 1\.1[0-7]\.")
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of an expression's values in each row group. Never changed.
+    """The possible values of an expression in each row group. Immutable.
 
-    `nulls` and `values` say whether there may be NULLs and non-NULLs at all; `null_counts` is -1 where unknown. `safe`
-    is False where evaluating the expression might raise an error that pruning must not hide.
+    `nulls` and `values`: whether there may be NULLs and non-NULLs at all; `null_counts` is -1 if unknown. `safe` is
+    False if evaluating the expression might raise an error that pruning must not hide.
     """
 
     dtype: pa.DataType
@@ -116,7 +116,7 @@ class Statistics(Protocol):
 
 
 class PartitionStatistics:
-    """`Statistics` by partition values alone, before footers are read: one slot per file, as if of one row each."""
+    """`Statistics` from partition values alone, before footers are read: one slot per file, as if of one row each."""
 
     def __init__(
         self,
@@ -146,12 +146,12 @@ def partition_ranks(files: Sequence[DataFile], column: PartitionColumn) -> RankC
 
 
 def column_bounds(source: ColumnSource, footer: Footer) -> Bounds:
-    """What the statistics of a column that the file holds say of the query's column."""
+    """The bounds of the query's column, from the statistics of a column that the file has."""
     return bounds_by(footer.raw_statistics(source.leaf), source, footer, footer.row_counts)
 
 
 def bounds_by(raw: RawStatistics, source: ColumnSource, footer: Footer, rows: npt.NDArray[np.int64]) -> Bounds:
-    """What raw statistics, of slots of so many rows, say of the query's column."""
+    """The bounds of the query's column, from raw statistics of slots with `rows` rows."""
     low, high = _ranks(raw.lows, raw.highs, source)
     physical_type = footer.leaf(source.leaf).physical_type
     if physical_type in ("FLOAT", "DOUBLE"):

@@ -1,5 +1,5 @@
-"""Fields of many Thrift structs at once, as arrays: how footers are read; and the errors for a footer that is not
-sound."""
+"""Fields of many Thrift structs at once, as arrays, from which footers are read; and the errors of an inconsistent
+footer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = -1
 
 
 class Broken(ValueError):
-    """The footer does not add up."""
+    """The footer is inconsistent."""
 
 
 class Encrypted(Broken):
@@ -23,7 +23,7 @@ class Encrypted(Broken):
 
 
 def table_of(data: bytes) -> Ints:
-    """The values of the footer: as a rule there is one for each three of its bytes."""
+    """The values of the footer: usually one for each three of its bytes."""
     raw = np.frombuffer(data, np.uint8)
     table = np.empty((min(len(data) // 2, _MAX_VALUES), VALUE_FIELDS), np.int64)
     count = int(read_values(raw, table))
@@ -43,10 +43,10 @@ def demand(sentence: str, holds: npt.NDArray[np.bool_]) -> None:
 
 
 class Structs:
-    """Some fields of some structs of one kind: an array for each field, with a slot for each struct."""
+    """Some fields of structs of one kind: an array for each field, with a slot for each struct."""
 
     def __init__(self, table: Ints, structs: Ints, kinds: dict[int, int]) -> None:
-        """`kinds` are the fields that are of interest; one that is of another kind makes the footer broken."""
+        """`kinds`: the wanted fields and their types; a field of another type makes the footer broken."""
         self._places = {field: place for place, field in enumerate(kinds)}
         self._fields = np.empty((len(kinds), len(structs), 3), np.int64)
         wanted = np.array(list(kinds), np.int64), np.array(list(kinds.values()), np.int64)
@@ -62,7 +62,7 @@ class Structs:
         return found
 
     def numbers(self, field: int, default: int | None = None) -> Ints:
-        """The values of a field, which must be there unless there is a default."""
+        """The values of a field, which must be present unless there is a default."""
         return self._column(field, 1, default)
 
     def sizes(self, field: int, default: int | None = None) -> Ints:
@@ -70,11 +70,11 @@ class Structs:
         return self._column(field, 2, default)
 
     def containers(self, field: int) -> Ints:
-        """The numbers of the structs or lists in a field, which must be there."""
+        """The numbers of the structs or lists in a field, which must be present."""
         return self._column(field, 0, None)
 
     def some(self, field: int) -> tuple[Ints, Ints]:
-        """The numbers of the structs or lists that are there, and whose they are."""
+        """The numbers of the structs or lists that are present, and to which struct each belongs."""
         slots = np.flatnonzero(self.has(field))
         return self._fields[self._places[field], slots, 0], slots
 

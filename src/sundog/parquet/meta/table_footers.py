@@ -1,11 +1,11 @@
-"""Footers of many files as columns: rows, bytes and bounds of all row groups in arrays, and nothing per row group.
+"""Footers of many files as columns: rows, bytes and bounds of all row groups in arrays, without objects per row group.
 
     files        0          1     2 …            starts: first row group of each file
     row groups   0 1 2 3 4  5 6   7 8 9 …        row_counts, byte_counts; of each column: sizes, bounds, NULLs
 
 A table of 100,000 files has a million row groups. As `Footer` objects they take 80 kB a file; here a row group takes 16
-bytes, and some 30 for each column that is used. Bounds are kept for those columns that a predicate, a sort key or a
-join compares; of the others only the bytes are.
+bytes, and some 30 for each column that is used. Bounds are kept for columns that a predicate, a sort key or a join
+compares, bytes for the others as well.
 
 `parquet/prune/footer_tables.py` keeps them as long as the files are the same.
 """
@@ -33,12 +33,12 @@ from sundog.parquet.reading import DataFile, FileColumn, ReadOptions, ReadSpec
 Longs = npt.NDArray[np.int64]
 _STAMP_WORDS = 5
 _PATH_BYTES = 120  # of a path as a Python string
-PASSED_OVER = (0,) * _STAMP_WORDS  # stamp of a file that Spark would pass over
+PASSED_OVER = (0,) * _STAMP_WORDS  # stamp of a file that Spark would skip
 
 
 @dataclass(frozen=True)
 class ColumnKey:
-    """A column as files know it, whatever a query calls it, and what changes its meaning."""
+    """A column as files know it, whatever its name in a query, with all that changes its meaning."""
 
     file_name: str
     field_id: int | None
@@ -76,9 +76,9 @@ class ColumnBounds:
 
 @dataclass(frozen=True, eq=False)
 class ColumnFacts:
-    """A column in all row groups. `bounds` is None where nobody has asked for them.
+    """A column in all row groups. `bounds` is None if it was never compared.
 
-    `sources` are the ways in which files hold it, and `source_of` the number of a file's; -1 if it is passed over.
+    `sources`: the forms in which files hold it. `source_of`: the number of the form for each file; -1 if it is skipped.
     """
 
     sources: tuple[ColumnSource, ...]
@@ -109,7 +109,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True, eq=False)
 class TableFooters:
-    """What the footers of some files say. Columns may be added; the rest never changes."""
+    """The contents of the footers of some files. Columns may be added; the rest never changes."""
 
     paths: tuple[str, ...]
     stamps: Longs  # files x 5
@@ -177,12 +177,12 @@ class TableFooters:
         )
 
     def knows_less(self, key: ColumnKey, other: ColumnFacts) -> bool:
-        """Whether `other` says more of a column."""
+        """Whether `other` has more facts about a column."""
         own = self.columns.get(key)
         return own is None or (own.bounds is None and other.bounds is not None)
 
     def lacks(self, reading: ReadSpec, bounded: Iterable[str]) -> bool:
-        """Whether a column, or the bounds of one of `bounded`, are not known yet."""
+        """Whether a column, or the bounds of one of `bounded`, are unknown."""
         return any(
             known is None or (column.name in bounded and known.bounds is None)
             for column in reading.file_columns
@@ -197,7 +197,7 @@ def _starts(counts: Longs) -> Longs:
 def footers_as_columns(
     files: Sequence[DataFile], footers: Sequence[Footer | None], reading: ReadSpec, bounded: Iterable[str]
 ) -> TableFooters:
-    """Raises FileSchemaProblem for a column that sundog does not read."""
+    """The footers as columns. Raises FileSchemaProblem for a column that sundog does not read."""
     bounded = set(bounded)
     none = np.zeros(0, np.int64)
     counts = np.array([0 if footer is None else footer.num_row_groups for footer in footers], np.int64)
@@ -261,8 +261,8 @@ def _narrow(sizes: Longs) -> npt.NDArray[Any]:
 ReadTables = Callable[[Sequence[DataFile], ReadSpec, frozenset[str]], TableFooters]
 """Footers of files, some columns of them with bounds. Raises FileProblem and FileSchemaProblem."""
 
-# Footers are checked together in such parts. Of a table of no more files the objects are kept: whoever reads the files
-# needs them.
+# Footers are checked together in parts of this size. For a table with no more files their objects are kept as well:
+# reading the files needs them.
 _FILES_AT_ONCE = 64
 
 
@@ -283,7 +283,7 @@ def _read_part(
     if joined is not None:
         try:
             found = [_joined_as_columns(files, each, reading, bounded) for each in joined]
-        except FileSchemaProblem:  # of which file?
+        except FileSchemaProblem:  # unknown in which file
             joined = None
     if joined is None:
         return footers_as_columns(files, read_footers(files, reading), reading, bounded)
@@ -311,7 +311,7 @@ def _joined_as_columns(
 
 
 def current_stamps(files: Sequence[DataFile], reading: ReadSpec) -> Longs:
-    """Stamps of the files as they are now. Raises FileProblem for one that is missing and may not be."""
+    """The present stamps of the files. Raises FileProblem for one that is missing and may not be."""
     stamps = np.zeros((len(files), _STAMP_WORDS), np.int64)
     for number, file in enumerate(files):
         try:

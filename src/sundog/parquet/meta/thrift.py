@@ -1,9 +1,9 @@
-"""Thrift's compact protocol, as much of it as Parquet's own structures need: read one struct, write one struct.
+"""Thrift's compact protocol, as far as Parquet's own structures need it: read one struct, write one struct.
 
-For page headers and single elements of a schema; footers, which are larger, are read by
+For page headers and single elements of a schema. Footers, which are larger, are read by
 `kernels/pages/thrift_values.py`. A struct is a dict from field number to `(type, value)`; nested structs are dicts
-again, lists are `(type, items)`. Nothing is named here: the field numbers are those of `thrift_fields.py`. No bytes
-make it read outside of them, recurse deeper than `_DEEPEST`, or build a number of more than 64 bits.
+again, lists are `(type, items)`. Field numbers have names in `thrift_fields.py`. Whatever the bytes, nothing is read
+outside of them, recursion ends at `_DEEPEST`, and numbers have at most 64 bits.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from sundog.kernels.pages.thrift_values import BINARY, BYTE, DOUBLE, FALSE, I16, I32, I64, LIST, SET, STRUCT, TRUE
 
-_DEEPEST = 24  # structs and lists inside each other
+_DEEPEST = 24  # nested structs and lists
 _LONGEST_VARINT = 10
 
 Struct = dict[int, tuple[int, Any]]
 
 
 class ThriftError(ValueError):
-    """The bytes end too early or are no struct of the compact protocol."""
+    """The bytes end too early, or are not a struct of the compact protocol."""
 
 
 def read_struct(data: bytes | memoryview, position: int = 0) -> tuple[Struct, int]:
@@ -78,7 +78,7 @@ def _read_list(data: bytes | memoryview, position: int, depth: int) -> tuple[tup
         size, position = _varint(data, position)
     items = []
     for _ in range(size):
-        if kind in (TRUE, FALSE):  # as list items, booleans take a byte each
+        if kind in (TRUE, FALSE):  # as list items, booleans take one byte each
             item: Any = data[position] == TRUE
             position += 1
         else:
@@ -123,7 +123,7 @@ def struct_of(fields: Struct, number: int) -> Struct | None:
 
 
 def list_of(fields: Struct, number: int, kinds: tuple[int, ...]) -> list[Any] | None:
-    """The items of a list, which are of one of these kinds; None if there is none such. An empty one is of any."""
+    """The items of a list of one of these types; None if there is no such list. An empty list has any type."""
     kind, value = fields.get(number, (0, None))
     if kind != LIST or (value[1] and value[0] not in kinds):
         return None

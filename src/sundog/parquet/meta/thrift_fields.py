@@ -1,5 +1,4 @@
-"""Field numbers of Parquet's Thrift structs (parquet.thrift), by name: all that sundog reads or writes, and nothing
-else."""
+"""Field numbers of Parquet's Thrift structs (parquet.thrift), by name: those that sundog reads or writes."""
 
 from __future__ import annotations
 

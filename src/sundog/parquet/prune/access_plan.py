@@ -1,16 +1,16 @@
-"""What to read of each file: a plan that can be printed, tested and shipped without a byte of data being read.
+"""Access plans: what to read of each file, printable, testable and picklable without reading data.
 
     table + WHERE ──► partition values ──► footers ──► row-group verdicts ──► runs or tasks
                          whole files drop      (cached)    SKIP drops, ALL_ROWS_MATCH needs no filter
 
-Everything that prunes narrows such a plan; the reader only obeys it. A *run* is what is read in one go. A plain scan
-wants few and long ones, so consecutive row groups with one verdict are one run. A scan under a threshold wants to stop
-and look before each row group, so each is a run of its own: `split_runs(force_per_row_group=True)`.
+Everything that prunes narrows such a plan; the reader only follows it. A *run* is read at once. A plain scan wants few
+long runs, so consecutive row groups with one verdict are one run. A scan under a threshold may stop before each row
+group, so each is a run of its own: `split_runs(force_per_row_group=True)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,7 +21,6 @@ from sundog.expr.buffers import Bools, Indices
 from sundog.expr.dynamic_filters.contract import DynamicFilter
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
-from sundog.metrics import Metrics
 from sundog.parquet.meta.bounds import expression_bounds
 from sundog.parquet.meta.file_layout import FileLayout
 from sundog.parquet.meta.footer import read_footer
@@ -29,13 +28,11 @@ from sundog.parquet.meta.statistics import Statistics
 from sundog.parquet.meta.table_footers import ColumnFacts
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.prune.footer_tables import TABLES
-from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts
+from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts, never_null
 from sundog.parquet.prune.table_statistics import GetFooters, TableStatistics
 from sundog.parquet.reading import DataFile, ReadSpec
 from sundog.support import Code, Declined
 from sundog.tables.table import Table
-
-_ROW_GROUP_OVERHEAD = 4096  # bytes that a row group seems to weigh beside its own: opening and decoding set-up
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class RowGroupRun:
 
 @dataclass(frozen=True)
 class FileSlice:
-    """A part of a file for one task. `identity` is what the task must find there: row groups are numbers only."""
+    """A part of a file for one task. `identity`: the stamp that the task must find, as row groups are only numbers."""
 
     file: DataFile
     row_groups: tuple[int, ...]
@@ -59,7 +56,7 @@ class FileSlice:
 
 @dataclass(frozen=True, eq=False)
 class FilterPruning:
-    """Files, and slots of row groups, that hold no key of a join's build side, among those that the WHERE left."""
+    """Files, and slots of row groups, without any key of a join's build side, among those that the WHERE left."""
 
     files: int = 0
     slots: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -70,11 +67,25 @@ class FilterPruning:
 
 
 @dataclass(frozen=True, eq=False)
-class ParquetAccessPlan:
-    """What is left to read of `files`: those that may hold rows, as far as is known without opening them.
+class ScannedTable:
+    """The table of a scan as shown to users, and the facts about the scan before anything is read.
 
-    `verdicts` has a slot for each row group, file after file, as the statistics have. Everything below works on slots
-    as arrays; objects are made for what a task reads.
+    `row_groups`: how many there are, and how many the WHERE and the key filters leave, once these are known.
+    """
+
+    label: str
+    files: int
+    snapshot: str | None = None
+    row_groups: tuple[int, int] | None = None
+    counted: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetAccessPlan:
+    """The parts of `files` to read: files that may hold rows, as far as is known without opening them.
+
+    `verdicts` has a slot for each row group, file after file, like the statistics. Everything below works on slots as
+    arrays; objects are made only for the row groups that a task reads.
     """
 
     files: tuple[DataFile, ...]
@@ -83,6 +94,8 @@ class ParquetAccessPlan:
     predicate: Expr | None
     statistics: TableStatistics
     verdicts: Verdicts
+    label: str
+    snapshot: str | None
     files_total: int
     files_ruled_out: int  # by their partition values
     filters: tuple[KeyFilter, ...] = ()
@@ -90,11 +103,16 @@ class ParquetAccessPlan:
 
     @cached_property
     def left(self) -> Indices:
-        """Slots of the row groups that are left to read, in file order."""
+        """Slots of the row groups to read, in file order."""
         return np.flatnonzero(self.verdicts != Verdict.SKIP)
 
+    @cached_property
+    def never_null(self) -> frozenset[str]:
+        """Columns that the WHERE wants not to be NULL, which no row to read has."""
+        return never_null(self.predicate, self.statistics, self.left)
+
     def refusable_file(self) -> str | None:
-        """A file with values of which only decoding can tell whether sundog reads them; None if there is none."""
+        """A file with values that sundog may refuse only when they are decoded; None if there is none."""
         read = np.unique(self.statistics.file_of[self.left])
         for name in self.columns_read():
             facts = self._facts(name)
@@ -106,7 +124,7 @@ class ParquetAccessPlan:
         return None
 
     def split_runs(self, force_per_row_group: bool = False) -> list[RowGroupRun]:
-        """What is left to read, in file order."""
+        """The runs to read, in file order."""
         left = self.left
         files, groups, verdicts = self.statistics.file_of[left], self.row_groups(left), self.verdicts[left]
         if force_per_row_group:
@@ -120,24 +138,26 @@ class ParquetAccessPlan:
         ]
 
     def row_groups(self, slots: Indices) -> Indices:
-        """The numbers of row groups in their files."""
+        """The numbers of the row groups within their files."""
         found: Indices = slots - self.statistics.footers.starts[self.statistics.file_of[slots]]
         return found
 
-    def tasks(self, count: int) -> list[tuple[FileSlice, ...]]:
-        """At most `count` parts of about equal bytes, in file order: all rows of a part come before those of the
-        next."""
+    def tasks(self, count: int, overhead_bytes: int) -> list[tuple[FileSlice, ...]]:
+        """At most `count` parts of about equal bytes, in file order: all rows of a part come before those of the next.
+
+        `overhead_bytes` is added to the bytes of each row group.
+        """
         left = self.left
         if not len(left):
             return []
-        weights = self.statistics.footers.byte_counts[left].astype(np.float64) + _ROW_GROUP_OVERHEAD
+        weights = self.statistics.footers.byte_counts[left].astype(np.float64) + overhead_bytes
         middles = np.cumsum(weights) - weights / 2
         owners = np.minimum((middles * count / weights.sum()).astype(np.int64), count - 1)
         starts = np.flatnonzero(np.diff(owners)) + 1
         return [self.slices(left[first:last]) for first, last in pairwise([0, *starts.tolist(), len(left)])]
 
     def thinned(self, row_groups: int) -> ParquetAccessPlan:
-        """At most about so many row groups of what is left to read, evenly spread over it."""
+        """At most about `row_groups` of the row groups to read, evenly spread."""
         step = max(len(self.left) // row_groups, 1)
         chosen = self.left[step // 2 :: step]
         verdicts = np.full_like(self.verdicts, Verdict.SKIP)
@@ -145,11 +165,11 @@ class ParquetAccessPlan:
         return replace(self, verdicts=verdicts)
 
     def rows(self) -> int:
-        """Rows in what is left to read."""
+        """Rows of the row groups to read."""
         return int(self.statistics.rows[self.left].sum())
 
     def total_rows(self) -> int:
-        """Rows of all files that are opened, whatever is left to read of them."""
+        """Rows of all files that are opened, pruned row groups included."""
         return int(self.statistics.rows.sum())
 
     def slices(self, slots: Indices) -> tuple[FileSlice, ...]:
@@ -168,11 +188,11 @@ class ParquetAccessPlan:
         )
 
     def whole_file(self, number: int) -> FileSlice:
-        """A file for a task that is told elsewhere which row groups to read."""
+        """A file for a task that learns elsewhere which row groups to read."""
         return FileSlice(self.files[number], (), (), self.statistics.footers.identity(number))
 
     def column_bytes(self, names: Sequence[str] | None = None, slots: Indices | None = None) -> int:
-        """Uncompressed bytes of all columns, or of these, in what is left to read, or in these row groups."""
+        """Uncompressed bytes of all columns, or of these, in the row groups to read, or in these."""
         slots = self.left if slots is None else slots
         found = (self._facts(name) for name in (self.columns_read() if names is None else names))
         return sum(int(facts.sizes[slots].sum(dtype=np.int64)) for facts in found if facts is not None)
@@ -183,19 +203,31 @@ class ParquetAccessPlan:
         tested |= {each.column for each in self.filters}
         return (*self.columns, *sorted(tested - set(self.columns)))
 
-    def count(self, metrics: Metrics) -> None:
-        """What is known before anything is read."""
-        groups = np.diff(self.statistics.footers.starts)
-        left = np.bincount(self.statistics.file_of[self.left], minlength=len(groups))
-        metrics.add("files_total", self.files_total)
-        metrics.add("files_pruned_statistics", self.files_ruled_out + int(np.count_nonzero((groups > 0) & (left == 0))))
-        metrics.add("row_groups_total", len(self.verdicts))
-        metrics.add("row_groups_pruned_statistics", len(self.verdicts) - len(self.left))
+    @property
+    def knows_keys(self) -> bool:
+        """Whether keys of joins are known to prune by: their build sides are computed."""
+        return any(each.generation for each in self.filters)
 
-    def count_filters(self, metrics: Metrics) -> None:
-        """What the keys of joins rule out, which is known only when their build sides are there."""
-        metrics.add("files_pruned_join_filter", self.pruned_by_filters.files)
-        metrics.add("row_groups_pruned_join_filter", self.pruned_by_filters.row_groups)
+    @cached_property
+    def scanned(self) -> ScannedTable:
+        """The table and its counts, for explain and the report."""
+        row_groups = (len(self.verdicts), len(self.left)) if self.knows_keys else None
+        return ScannedTable(self.label, self.files_total, self.snapshot, row_groups, self._counted())
+
+    def _counted(self) -> dict[str, float]:
+        groups = np.diff(self.statistics.footers.starts)
+        by_where = np.concatenate([self.left, self.pruned_by_filters.slots])
+        left = np.bincount(self.statistics.file_of[by_where], minlength=len(groups))
+        counted: dict[str, float] = {
+            "files_total": self.files_total,
+            "files_pruned_statistics": self.files_ruled_out + int(np.count_nonzero((groups > 0) & (left == 0))),
+            "row_groups_total": len(self.verdicts),
+            "row_groups_pruned_statistics": len(self.verdicts) - len(by_where),
+        }
+        if self.knows_keys:
+            counted["files_pruned_join_filter"] = self.pruned_by_filters.files
+            counted["row_groups_pruned_join_filter"] = self.pruned_by_filters.row_groups
+        return counted
 
     def __str__(self) -> str:
         lines = []
@@ -210,7 +242,7 @@ class ParquetAccessPlan:
         return "\n".join(lines)
 
     def layout(self, number: int) -> FileLayout:
-        """The columns of a file that is read in this process. Raises FileProblem if it is not the one planned for."""
+        """The columns of a file that this process reads. Raises FileProblem if the file is not the planned one."""
         footers, file = self.statistics.footers, self.files[number]
         footer = footers.footers[number] if footers.footers else read_footer(file, self.reading.filesystem)
         if footer is None or footer.identity != footers.identity(number):
@@ -218,7 +250,7 @@ class ParquetAccessPlan:
         return FileLayout.of(self.reading, file, footer)
 
     def _facts(self, name: str) -> ColumnFacts | None:
-        """What is known of a column; None for a partition column."""
+        """The facts about a column; None for a partition column."""
         return self.statistics.facts(name)
 
 
@@ -240,8 +272,8 @@ def files_left(
     filters: tuple[KeyFilter, ...] = (),
     compared: frozenset[str] = frozenset(),
 ) -> FilesLeft:
-    """Hold the WHERE and the filters against what the table knows of its files. `compared`: columns that rows are
-    ordered or joined by, whose bounds will be asked for."""
+    """Test the WHERE and the filters against the table's own facts about its files. `compared`: columns that rows are
+    ordered or joined by, whose bounds will be needed."""
     tested = columns_of(predicate) if predicate is not None else set()
     tested |= {each.column for each in filters}
     wanted = set(columns) | tested
@@ -267,9 +299,9 @@ def plan_access(
     compared: frozenset[str] = frozenset(),
     get_footers: GetFooters = TABLES.get,
 ) -> ParquetAccessPlan:
-    """Read the footers and hold the WHERE and the filters against everything that is known without reading data.
+    """Read the footers, and test the WHERE and the filters against everything that is known without reading data.
 
-    Raises FileProblem, FileSchemaProblem, or Declined where a file has deleted rows: then the query belongs to Spark.
+    Raises FileProblem, FileSchemaProblem, or Declined if a file has deleted rows: then Spark runs the query.
     """
     left = files_left(table, columns, predicate, filters, compared)
     _check_deletes(left.files)
@@ -288,6 +320,8 @@ def plan_access(
         predicate,
         statistics,
         verdicts,
+        table.label,
+        table.snapshot,
         len(table.files),
         left.ruled_out,
         filters,
@@ -296,7 +330,7 @@ def plan_access(
 
 
 def may_hold(statistics: Statistics, filters: Sequence[DynamicFilter]) -> Bools:
-    """The files, row groups or pages in which a row may pass every filter. Unknown bounds may."""
+    """The files, row groups or pages with a row that may pass every filter. With unknown bounds, a row may."""
     result = np.ones(len(statistics), np.bool_)
     for each in filters:
         if each.generation:
@@ -305,7 +339,7 @@ def may_hold(statistics: Statistics, filters: Sequence[DynamicFilter]) -> Bools:
 
 
 def restricted(reading: ReadSpec, names: set[str]) -> ReadSpec:
-    """The same with only those columns that are needed."""
+    """The same with the needed columns only."""
     return replace(
         reading,
         file_columns=tuple(column for column in reading.file_columns if column.name in names),

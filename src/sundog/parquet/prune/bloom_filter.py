@@ -1,16 +1,15 @@
-"""Bloom filters that a file has: row groups that surely hold none of the few values that a query asks for.
+"""Bloom filters in files: they rule out row groups without any of the few values that a query compares a column with.
 
     WHERE user_id = 4711            WHERE phrase IN ('a', 'b')            fact JOIN dim ON fact.d = dim.id  (few keys)
 
-Bounds rule out little where values lie anywhere in 0..2^63. A writer may add a split-block Bloom filter to a column
-chunk (Spark: `parquet.bloom.filter.enabled#user_id=true`): of its many blocks of eight words, a value of the chunk has
-one, and has set a bit in each of the words. A row group in which one of these bits is missing does not hold the value,
-and none of its columns is read.
+Bounds rule out little if values lie anywhere in 0..2^63. A writer may add a split-block Bloom filter to a column chunk
+(Spark: `parquet.bloom.filter.enabled#user_id=true`). It has many blocks of eight words; each value of the chunk belongs
+to one block, and has set one bit in each of its words. If one of these bits is missing, the row group does not hold the
+value, and none of its columns is read.
 
-Which block and which bits is told by XXH64 of a value as Parquet stores it plainly. So only values are asked for of
-which these bytes are certain: whole numbers, dates, instants, decimals stored as integers, strings. Not floats, of
-which one value (0.0, NaN) has several forms. A filter that is damaged, of another kind, or not there says nothing, and
-the row group is read.
+Block and bits follow from XXH64 of the value in Parquet's plain encoding. So only types are used whose plain bytes are
+certain: whole numbers, dates, instants, decimals stored as integers, strings. Floats are not, as some values (0.0, NaN)
+have several forms. If a filter is damaged, of another kind, or missing, the row group is read.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from sundog.types import is_text
 
 Hashes = npt.NDArray[np.uint64]
 
-MAX_FILTER_BYTES = 128 << 20  # of parquet-mr's writer
+MAX_FILTER_BYTES = 128 << 20  # the limit of parquet-mr's writer
 _BLOCK_BYTES = 32
 _FIRST_READ = 64 << 10  # the header, and the whole of most filters
 _SALTS = np.array(
@@ -48,15 +47,15 @@ _SALTS = np.array(
 
 @dataclass(frozen=True)
 class Wanted:
-    """Values of a column, as ranks, of which a row must have one."""
+    """Values of a column, as ranks; a row must have one of them."""
 
     column: str
     ranks: tuple[Rank, ...]
 
 
 def wanted_values(predicate: Expr | None, filters: Sequence[KeyFilter], most: int) -> tuple[Wanted, ...]:
-    """Columns of which a WHERE, or the keys of a join, ask for at most so many values. A WHERE that may raise an error
-    has to see its rows."""
+    """The columns that a WHERE, or the keys of a join, compare with at most `most` values. A WHERE that may raise must
+    be evaluated for its rows, so it does not count."""
     found: list[Wanted] = []
     if predicate is not None and not can_raise(predicate):
         for part in operands_of(And, predicate):
@@ -89,11 +88,11 @@ def _is_certain(dtype: pa.DataType) -> bool:
 
 
 class BloomFilterPruner:
-    """Asks the Bloom filters of one row group after another, for one task. Not shared between threads."""
+    """Tests the Bloom filters of one row group after another, for one task. Not shared between threads."""
 
     def __init__(self, wanted: Sequence[Wanted]) -> None:
         self._wanted = wanted
-        self._hashes: dict[tuple[int, str], _Probe] = {}
+        self._hashes: dict[tuple[int, str], _WantedHashes] = {}
 
     def should_skip(self, source: pa.NativeFile, layout: FileLayout, row_group: int) -> bool:
         """True only if no row of the row group can have one of the values of some column."""
@@ -110,14 +109,14 @@ class BloomFilterPruner:
         if stored is None:
             return False
         if (number, stored) not in self._hashes:
-            self._hashes[number, stored] = _Probe.of(self._wanted[number].ranks, stored)
+            self._hashes[number, stored] = _WantedHashes.of(self._wanted[number].ranks, stored)
         probe = self._hashes[number, stored]
         words = read_words(source, *place)
         return words is not None and not probe.may_be_in(words)
 
 
 def stored_type(leaf: LeafColumn, column: ColumnSource) -> str | None:
-    """The physical type, where the plain bytes of a value of the query are certain; None elsewhere."""
+    """The physical type, if the plain bytes of a query value are certain; else None."""
     if column.reading is Reading.DECIMAL:
         is_plain = leaf.logical_type == "DECIMAL" and leaf.scale == column.dtype.scale
     else:
@@ -129,14 +128,14 @@ def stored_type(leaf: LeafColumn, column: ColumnSource) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Probe:
+class _WantedHashes:
     """The hashes of some values, and the bits that each sets in its block."""
 
     hashes: Hashes
     bits: npt.NDArray[np.uint32]
 
     @classmethod
-    def of(cls, ranks: Sequence[Rank], stored: str) -> _Probe:
+    def of(cls, ranks: Sequence[Rank], stored: str) -> _WantedHashes:
         plain = (_plain_bytes(rank, stored) for rank in ranks)
         hashes = np.array([xxhash64(each) for each in plain if each is not None], np.uint64)
         keys = hashes.astype(np.uint32)[:, None]
@@ -150,7 +149,7 @@ class _Probe:
 
 
 def _plain_bytes(rank: Rank, stored: str) -> bytes | None:
-    """A value as Parquet stores it plainly, without the length of a string; None for one that the type cannot hold."""
+    """A value in Parquet's plain encoding, without the length of a string; None if the type cannot hold it."""
     if isinstance(rank, bytes):
         return rank
     width = 4 if stored == "INT32" else 8
@@ -158,14 +157,14 @@ def _plain_bytes(rank: Rank, stored: str) -> bytes | None:
 
 
 def read_words(source: pa.NativeFile, offset: int, size: int) -> npt.NDArray[np.uint32] | None:
-    """The words of the filter in these bytes of a file; None if it does not add up or is of another kind.
+    """The words of the filter in these bytes of a file; None if it is inconsistent or of another kind.
 
     `offset` and `size` are known to be inside of the file. A negative size is the most that it may take.
     """
     try:
         head = source.read_at(min(abs(size), _FIRST_READ), offset)
         header, start = read_struct(head)
-    except (ThriftError, OSError):  # who then reads the row group meets the same OSError, and reports it
+    except (ThriftError, OSError):  # reading the row group will raise the same OSError
         return None
     length = integer_of(header, BloomFilterFields.NUM_BYTES) or 0
     if not _BLOCK_BYTES <= length <= min(MAX_FILTER_BYTES, abs(size) - start) or length % _BLOCK_BYTES:
@@ -182,6 +181,6 @@ def read_words(source: pa.NativeFile, offset: int, size: int) -> npt.NDArray[np.
 
 
 def _is_first_of_union(header: Struct, field: int) -> bool:
-    """Split blocks, XXH64, uncompressed: of each there is only the first so far."""
+    """Whether it is the first alternative: split blocks, XXH64, uncompressed. There are no others so far."""
     union = struct_of(header, field)
     return union is not None and list(union) == [1]

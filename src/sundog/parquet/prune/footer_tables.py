@@ -2,8 +2,8 @@
 
 What is known of a file is a function of the file, so an entry counts for a file only while its path and stamp are the
 file's now. Of a table in which some files are new, or changed, only these are read; a query of some of its partitions
-takes their part. Of files that were written within the last second (see `meta/footer.py`) and of files of object stores
-nothing is kept.
+takes their part. Nothing is kept of files that were written just now (see `meta/footer.py`), or whose file system does
+not say when they were written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 
 from sundog.expr.buffers import Bools, Indices
-from sundog.parquet.meta.footer import SETTLED_NS
+from sundog.parquet.meta.footer import SETTLED_ELSEWHERE_NS, SETTLED_NS
 from sundog.parquet.meta.table_footers import Longs, ReadTables, TableFooters, current_stamps, read_as_columns
 from sundog.parquet.paths import is_local
 from sundog.parquet.reading import DataFile, ReadSpec
@@ -54,8 +54,7 @@ class FooterTables:
             new = read([file for file, is_new in zip(files, numbers.is_new, strict=True) if is_new], reading, bounded)
             old = known.take(numbers.numbers[~numbers.is_new])
             found = TableFooters.concat([old, new]).take(np.argsort(np.argsort(numbers.is_new, kind="stable")))
-        settled = found.opened & (found.stamps[:, 1:3].max(axis=1, initial=0) <= read_at - SETTLED_NS)
-        settled &= np.array([is_local(path) for path in found.paths], np.bool_)
+        settled = _settled(found, read_at)
         self._keep(found if settled.all() else found.take(np.flatnonzero(settled)), known)
         return found
 
@@ -92,6 +91,14 @@ class FooterTables:
     def clear(self) -> None:
         with self._lock:
             self._tables.clear()
+
+
+def _settled(found: TableFooters, read_at: int) -> Bools:
+    """The files whose stamp would change if they were written again."""
+    written = found.stamps[:, 1:3].max(axis=1, initial=0)
+    margins = [SETTLED_NS if is_local(path) else SETTLED_ELSEWHERE_NS for path in found.paths]
+    settled: Bools = found.opened & (written > 0) & (written <= read_at - np.array(margins, np.int64))
+    return settled
 
 
 @dataclass(frozen=True)

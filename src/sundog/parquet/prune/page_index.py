@@ -2,17 +2,17 @@
 
     fact JOIN dim ON fact.d = dim.id WHERE dim.name = 'x'       keys 4711, 4712; row group 0..100,000 in 50 pages
 
-The row group holds keys, but if rows are in the order of `d`, one of its pages does: 2,000 of 100,000 rows. Spark
+The row group holds keys, but if rows are in the order of `d`, only one of its pages does: 2,000 of 100,000 rows. Spark
 writes an index of each column (a column index with bounds and NULLs of pages, and an offset index with their first
-rows), Arrow does if it is told to. It lies between the row groups and the footer.
+rows), Arrow does if asked to. It is between the row groups and the footer.
 
-Any dynamic filter may be asked here. That of a top-k was tried, and is not: the best 10 of 8 M random integers took
-29 ms of processor time instead of 33, the best 100 the same as before, and a clustered key, of which one row group is
-read, 19 instead of 16.
+Any dynamic filter could use it. The threshold of a top-k was tried, and does not. The best 10 of 8 M random integers
+took 29 ms of processor time instead of 33, the best 100 the same as before. A clustered key, of which one row group is
+read, took 19 instead of 16.
 
-It is read when a scan asks for it (0.3 ms for 50 pages, and as much again if it skips any), unless even pages of the
-row group would mostly hold keys; and checked: pages in order, and together the rows of the row group. An index that
-does not add up is none, and no page is skipped.
+A scan reads it when it is needed (0.3 ms for 50 pages, and as much again if it skips any). It does not if most pages of
+the row group would hold keys even if rows were in order. It is checked: pages in order, and together the rows of the
+row group. An inconsistent index is ignored, and no page is skipped.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ class PageIndexCosts(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LeftRows:
-    """Ascending numbers of rows, counted from the first of some row groups, and how many pages have none of them."""
+    """Ascending numbers of rows, counted from the first of some row groups, and the number of pages without any."""
 
     numbers: Rows
     pages_pruned: int
 
 
 class PagePruner:
-    """Asks the page indexes of one row group after another, for one task. Not shared between threads.
+    """Tests the page indexes of one row group after another, for one task. Not shared between threads.
 
-    A filter that left all pages of some row groups is not asked any more: the key is not clustered inside of them.
+    After a filter has left all pages of some row groups, it is no longer tested: the key is not clustered within them.
     """
 
     def __init__(self, costs: PageIndexCosts) -> None:
@@ -102,7 +102,7 @@ class PagePruner:
         row_groups: Sequence[int],
         filters: Sequence[DynamicFilter],
     ) -> LeftRows | None:
-        """The rows of the pages in which a row may pass every filter, if they are few; None otherwise."""
+        """The rows of the pages in which a row may pass every filter, if they are few; else None."""
         asked = [each for each in filters if self._is_asked(each)]
         counts = [int(layout.footer.row_counts[group]) for group in row_groups]
         if not asked or max(counts) < self._costs.page_index_rows:
@@ -124,7 +124,7 @@ class PagePruner:
     def _rows_of(
         self, source: pa.NativeFile, layout: FileLayout, row_group: int, filters: Sequence[DynamicFilter]
     ) -> tuple[Bools | None, int]:
-        """The rows that are left of a row group, None for all, and how many pages are not."""
+        """The remaining rows of a row group, None for all, and the number of skipped pages."""
         left: Bools | None = None
         pruned = 0
         for each in filters:
@@ -169,8 +169,8 @@ def _group_bounds(footer: Footer, column: ColumnSource) -> Bounds:
 
 
 def even_pages(group: Bounds, count: int) -> Bounds | None:
-    """What the pages of a row group would have as bounds if its values were in order and even; None if that is not
-    known."""
+    """The bounds that the pages of a row group would have if its values were sorted and even; None if that is
+    unknown."""
     low, high = group.low[0], group.high[0]
     if group.low.words is None or not isinstance(low, int) or not isinstance(high, int) or high - low < count:
         return None
@@ -180,7 +180,7 @@ def even_pages(group: Bounds, count: int) -> Bounds | None:
 
 
 def page_bounds(source: pa.NativeFile, layout: FileLayout, row_group: int, column: ColumnSource) -> Bounds | None:
-    """Bounds of the pages of a column chunk of a local file; None if there is no column index that adds up."""
+    """Bounds of the pages of a column chunk of a local file; None if there is no consistent column index."""
     if not is_local(layout.file.path):
         return None
     known = layout.footer.derived
@@ -195,7 +195,7 @@ def page_bounds(source: pa.NativeFile, layout: FileLayout, row_group: int, colum
 def page_rows(
     source: pa.NativeFile, layout: FileLayout, row_group: int, column: ColumnSource, pages: int
 ) -> Rows | None:
-    """The rows of each of so many pages; None if there is no offset index that adds up."""
+    """The rows of each of `pages` pages; None if there is no consistent offset index."""
     known = layout.footer.derived
     key = (page_rows, row_group, column.leaf)
     if key not in known:
@@ -211,12 +211,12 @@ def _read(source: pa.NativeFile, footer: Footer, row_group: int, leaf: int, kind
         return None
     try:
         return read_struct(source.read_at(place[1], place[0]))[0]
-    except (ThriftError, OSError):  # who then reads the pages meets the same OSError, and reports it
+    except (ThriftError, OSError):  # reading the pages will raise the same OSError
         return None
 
 
 def _row_counts(offset_index: Struct, rows: int) -> Rows | None:
-    """The rows of each page; None unless they are in order, and together those of the row group."""
+    """The rows of each page; None unless they are in order, and add up to those of the row group."""
     pages = list_of(offset_index, OffsetIndexFields.PAGES, STRUCTS)
     firsts = [integer_of(page, PageLocationFields.FIRST_ROW) for page in pages or ()]
     if not firsts or firsts[0] != 0:
@@ -230,7 +230,7 @@ def _row_counts(offset_index: Struct, rows: int) -> Rows | None:
 
 
 def _bounds(column_index: Struct, footer: Footer, column: ColumnSource) -> Bounds | None:
-    """What is not a page of NULLs may hold values: the rows of a page are not known here."""
+    """The bounds of pages. A page that is not all NULLs may hold values: its number of rows is not known here."""
     is_null = list_of(column_index, ColumnIndexFields.NULL_PAGES, BOOLEANS)
     lows = list_of(column_index, ColumnIndexFields.MIN_VALUES, BINARIES)
     highs = list_of(column_index, ColumnIndexFields.MAX_VALUES, BINARIES)

@@ -1,7 +1,7 @@
-"""WHERE against statistics: for each row group SKIP, SCAN or ALL_ROWS_MATCH.
+"""Pruning by statistics: tests a WHERE, for each row group SKIP, SCAN or ALL_ROWS_MATCH.
 
-A predicate is evaluated once over arrays with one slot per row group, in three-valued logic: what *can* it be for some
-row of the row group, given the bounds? Unknown always means "can".
+A predicate is evaluated once over arrays with one slot per row group, in three-valued logic: which values *can* it have
+for some row of the row group, given the bounds? Unknown always means "can".
 
 | can be true | can be false | can be NULL | verdict |
 |---|---|---|---|
@@ -31,6 +31,7 @@ Such a function is simply evaluated at both bounds. Everything else is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import reduce
@@ -42,6 +43,7 @@ import numpy.typing as npt
 from sundog.expr.buffers import Bools
 from sundog.expr.nodes import (
     And,
+    Column,
     Compare,
     CompareOp,
     Expr,
@@ -53,6 +55,8 @@ from sundog.expr.nodes import (
     Or,
     StringMatch,
     StringTest,
+    conjunction,
+    conjuncts,
     operands_of,
 )
 from sundog.expr.raising import can_raise
@@ -73,8 +77,8 @@ Verdicts = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a predicate can be for some row of each row group."""
+class TruthValues:
+    """The values that a predicate can have for some row of each row group."""
 
     true: Bools
     false: Bools
@@ -91,7 +95,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PruningPredicate:
-    """A WHERE, ready to be held against the statistics of any file."""
+    """A WHERE, ready to be tested against the statistics of any file."""
 
     predicate: Expr | None
 
@@ -105,9 +109,36 @@ class PruningPredicate:
         return result
 
 
-def outcome_of(expr: Expr, statistics: Statistics, level: int = 0) -> Outcome:
-    """What a predicate can be. Chains of ANDs and ORs may be of any length; nested deeper than that, nothing is
-    known."""
+def never_null(predicate: Expr | None, statistics: Statistics, slots: npt.NDArray[np.int64]) -> frozenset[str]:
+    """The columns that a WHERE wants not to be NULL, as Spark asks of every key of a join, and that are not in any of
+    these row groups. None where the WHERE may raise: then it is evaluated as it is."""
+    if predicate is None or can_raise(predicate):
+        return frozenset()
+    wanted = {part: name for part in conjuncts(predicate) if (name := _not_null_column(part)) is not None}
+    return frozenset(
+        name
+        for part, name in wanted.items()
+        if (PruningPredicate(part).verdicts(statistics)[slots] == Verdict.ALL_ROWS_MATCH).all()
+    )
+
+
+def without_not_null(predicate: Expr | None, columns: Collection[str]) -> Expr | None:
+    """A WHERE without what it asks of columns that are never NULL."""
+    if not columns:
+        return predicate
+    return conjunction([part for part in conjuncts(predicate) if _not_null_column(part) not in columns])
+
+
+def _not_null_column(test: Expr) -> str | None:
+    match test:
+        case Not(IsNull(Column(name=name))):
+            return name
+        case _:
+            return None
+
+
+def outcome_of(expr: Expr, statistics: Statistics, level: int = 0) -> TruthValues:
+    """The values that a predicate can have. Chains of ANDs and ORs may be of any length; deeper nesting is unknown."""
     if level > MAX_LEVELS or (height(expr) > MAX_LEVELS and not isinstance(expr, And | Or | Not)):
         return _of_boolean(Bounds.unknown(expr.dtype, len(statistics), safe=not can_raise(expr)))
     match expr:
@@ -124,11 +155,11 @@ def outcome_of(expr: Expr, statistics: Statistics, level: int = 0) -> Outcome:
             )
         case IsNull():
             child = _value_bounds(expr.child, statistics)
-            return Outcome(child.nulls, child.values, _none(child), child.safe)
+            return TruthValues(child.nulls, child.values, _none(child), child.safe)
         case IsNaN():
             child = expression_bounds(expr.child, statistics)
             below_nan = child.high.below(NAN_RANK)
-            return Outcome(child.values & ~below_nan, child.values | child.nulls, _none(child), child.safe)
+            return TruthValues(child.values & ~below_nan, child.values | child.nulls, _none(child), child.safe)
         case In():
             return _in(expr, expression_bounds(expr.child, statistics))
         case StringMatch(test=StringTest.STARTS_WITH):
@@ -141,7 +172,7 @@ def outcome_of(expr: Expr, statistics: Statistics, level: int = 0) -> Outcome:
 
 
 def _value_bounds(expr: Expr, statistics: Statistics) -> Bounds:
-    """Bounds of any expression, a predicate included."""
+    """Bounds of any expression, also of a predicate."""
     if not isinstance(expr, (And, Or, Not, Compare, IsNull, IsNaN, In, StringMatch, Like)):
         return expression_bounds(expr, statistics)
     outcome = outcome_of(expr, statistics, MAX_LEVELS // 2)
@@ -150,30 +181,30 @@ def _value_bounds(expr: Expr, statistics: Statistics) -> Bounds:
     return Bounds(expr.dtype, unknown.low, unknown.high, outcome.null, values, unknown.null_counts, outcome.safe)
 
 
-def _of_boolean(bounds: Bounds) -> Outcome:
+def _of_boolean(bounds: Bounds) -> TruthValues:
     never_true = bounds.high.below(1)
     never_false = bounds.low.at_least(1)
-    return Outcome(bounds.values & ~never_true, bounds.values & ~never_false, bounds.nulls, bounds.safe)
+    return TruthValues(bounds.values & ~never_true, bounds.values & ~never_false, bounds.nulls, bounds.safe)
 
 
 def _none(bounds: Bounds) -> Bools:
     return np.zeros(len(bounds), np.bool_)
 
 
-def _not(outcome: Outcome) -> Outcome:
-    return Outcome(outcome.false, outcome.true, outcome.null, outcome.safe)
+def _not(outcome: TruthValues) -> TruthValues:
+    return TruthValues(outcome.false, outcome.true, outcome.null, outcome.safe)
 
 
-def _and(left: Outcome, right: Outcome) -> Outcome:
-    """NULL if one is NULL and the other is not false."""
+def _and(left: TruthValues, right: TruthValues) -> TruthValues:
+    """AND. It is NULL if one side is NULL and the other is not false."""
     null = (left.null & (right.null | right.true)) | (right.null & (left.null | left.true))
-    return Outcome(left.true & right.true, left.false | right.false, null, left.safe & right.safe)
+    return TruthValues(left.true & right.true, left.false | right.false, null, left.safe & right.safe)
 
 
-def _compare(op: CompareOp, left: Bounds, right: Bounds) -> Outcome:
+def _compare(op: CompareOp, left: Bounds, right: Bounds) -> TruthValues:
     both, null, safe = left.values & right.values, left.nulls | right.nulls, left.safe & right.safe
     if not left.dtype.equals(right.dtype):
-        return Outcome(both, both, null, safe)
+        return TruthValues(both, both, null, safe)
     match op:
         case CompareOp.GT:
             return _compare(CompareOp.LT, right, left)
@@ -182,17 +213,17 @@ def _compare(op: CompareOp, left: Bounds, right: Bounds) -> Outcome:
         case CompareOp.LT:
             true = both & ~right.high.less_equal(left.low)
             false = both & ~left.high.less(right.low)
-            return Outcome(true, false, null, safe)
+            return TruthValues(true, false, null, safe)
         case CompareOp.LE:
             true = both & ~right.high.less(left.low)
             false = both & ~left.high.less_equal(right.low)
-            return Outcome(true, false, null, safe)
+            return TruthValues(true, false, null, safe)
         case CompareOp.EQ:
-            return Outcome(both & ~_apart(left, right), both & ~_same_value(left, right), null, safe)
+            return TruthValues(both & ~_apart(left, right), both & ~_same_value(left, right), null, safe)
         case CompareOp.NULL_SAFE_EQ:
             true = (both & ~_apart(left, right)) | (left.nulls & right.nulls)
             one_null = (left.nulls & right.values) | (right.nulls & left.values)
-            return Outcome(true, (both & ~_same_value(left, right)) | one_null, _none(left), safe)
+            return TruthValues(true, (both & ~_same_value(left, right)) | one_null, _none(left), safe)
 
 
 def _apart(left: Bounds, right: Bounds) -> Bools:
@@ -205,7 +236,7 @@ def _same_value(left: Bounds, right: Bounds) -> Bools:
     return same
 
 
-def _in(expr: In, child: Bounds) -> Outcome:
+def _in(expr: In, child: Bounds) -> TruthValues:
     ranks = ranks_of_values(expr.values, child.dtype)
     listed: list[Any] = sorted({rank for rank in ranks if rank is not None})
     has_null = None in ranks
@@ -215,7 +246,7 @@ def _in(expr: In, child: Bounds) -> Outcome:
     misses = child.values & ~pinned
     null = child.nulls | misses if has_null else child.nulls
     false = _none(child) if has_null else misses
-    return Outcome(child.values & (behind > first), false, null, child.safe)
+    return TruthValues(child.values & (behind > first), false, null, child.safe)
 
 
 def _as_bytes(needle: Any) -> bytes:
@@ -239,11 +270,11 @@ def like_prefix(pattern: str, escape: str) -> tuple[str, bool]:
     return "".join(prefix), False
 
 
-def _starts_with(child: Bounds, prefix: bytes, exact: bool) -> Outcome:
-    """`exact`: starting with the prefix is all there is to it. Otherwise it is only necessary."""
+def _starts_with(child: Bounds, prefix: bytes, exact: bool) -> TruthValues:
+    """`exact`: starting with the prefix is sufficient; else it is only necessary."""
     after = successor(prefix)
     nowhere = _none(child)
     unreachable = child.high.below(prefix) | (nowhere if after is None else child.low.at_least(after))
     both_start = child.low.at_least(prefix) & (child.high.known if after is None else child.high.below(after))
     false = child.values & ~both_start if exact else child.values
-    return Outcome(child.values & ~unreachable, false, child.nulls, child.safe)
+    return TruthValues(child.values & ~unreachable, false, child.nulls, child.safe)

@@ -1,16 +1,16 @@
 """Dynamic pruning: can the next row group still beat the threshold as it is *now*?
 
-A static plan freezes the choice of row groups when the scan starts, when the top-k knows nothing yet. Meanwhile the
-threshold rises: after RG1 (600..900) the 10th best value may be 500, and RG7 (10..50) is a waste of I/O, decompression
+A static plan fixes the row groups when the scan starts, when nothing is known of the best rows. Meanwhile the threshold
+tightens: after RG1 (600..900) the 10th best value may be 500, and reading RG7 (10..50) would waste I/O, decompression
 and decoding.
 
     RG1 600..900   read       any value wins       generation 1: threshold 500
     RG2 700..800   read       700 beats 500        generation 2: threshold 710
     RG7  10..50    skipped    50 does not
 
-The pruner looks at the threshold's generation and fetches it only when it has moved. Statistics can prove that
-no row wins, never that one does, so skipping is always safe and keeping costs time only. Hence the rule for trouble:
-whatever goes wrong in a check is logged and counted (`predicate_evaluation_errors`), and the row group is read.
+The pruner compares the threshold's generation and fetches the threshold only if it has moved. Statistics can prove that
+no row wins, never that one does; so skipping is always safe, and not skipping only costs time. Therefore an error in a
+check is logged and counted (`predicate_evaluation_errors`), and the row group is read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A row group in the queue of a top-k, with all that is needed to decide about it. Picklable.
+    """A row group in the queue of a top-k, with all that is needed to judge it. Picklable.
 
-    `best` is the best place that the leading key of any of its rows can have, None if statistics do not say.
-    `must_read` says that its rows might raise an error that plain Spark would raise too.
+    `best`: the best place that the leading key of any of its rows can have, None if statistics do not tell.
+    `must_read`: its rows might raise an error that plain Spark would raise too.
     """
 
     file: int
@@ -50,7 +50,7 @@ class Candidate:
 
 
 class RowGroupPruner:
-    """Asks one threshold about one row group after another. Not shared between threads."""
+    """Compares one threshold with one row group after another. Not shared between threads."""
 
     def __init__(self, live: LiveThreshold, metrics: Metrics) -> None:
         self._filter = live
@@ -74,7 +74,7 @@ class RowGroupPruner:
 def initial_threshold(bounds: Bounds, rows: npt.NDArray[np.int64], order: tuple[SortKey, ...], k: int) -> Threshold:
     """The tightest threshold that at least k rows are known to reach, before anything is read.
 
-    The row groups are those of which all rows pass the WHERE. Of each, some rows are known to be no worse than a value:
+    Used are the row groups of which all rows pass the WHERE. Of each, some rows are known to be no worse than a value:
 
     | NULLs | null count known | null count unknown |
     |---|---|---|
@@ -82,7 +82,7 @@ def initial_threshold(bounds: Bounds, rows: npt.NDArray[np.int64], order: tuple[
     | last | the others at their worst bound | nothing: all rows might be NULL |
 
     Two row groups of 1000 rows, 600..900 and 100..200, DESC LIMIT 1500: 1000 rows are at least 600 and 2000 at least
-    100, so the threshold is 100. No row of it is known by its place, so rows at 100 exactly can still win.
+    100, so the threshold is 100. It has no place in the table, so rows with exactly 100 can still win.
     """
     key, single = order[0], len(order) == 1
     counted = bounds.null_counts >= 0

@@ -1,11 +1,11 @@
-"""The queue of a top-k: the row groups of all files, best bound first, as arrays of a few bytes for each.
+"""The queue of a top-k: the row groups of all files, best bound first, as arrays with a few bytes for each.
 
     NULLs that come first │ best bound … worst bound │ NULLs that come last │ not known
     └──────────────────────── in order: once one cannot win, no later one can ────┘
 
-So what a threshold rules out of a million row groups is found by some twenty comparisons, not by a million. A row
-group that must be read is in its place, and stays when those around it are ruled out. Whoever takes one from the queue
-is given a `Candidate`.
+So the row groups that a threshold rules out of a million are found by some twenty comparisons, not by a million. A row
+group that must be read has its place in the order, and stays when those around it are ruled out. A row group taken from
+the queue is given out as a `Candidate`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sundog.parquet.prune.row_group_pruner import Candidate
 
 @dataclass(frozen=True, eq=False)
 class RowGroupQueue:
-    """`slots` in the order in which they are taken, of which the first `ordered` have a known place."""
+    """`slots` in the order in which they are taken; the first `ordered` of them have a known place."""
 
     access: ParquetAccessPlan
     key: SortKey
@@ -41,7 +41,7 @@ class RowGroupQueue:
 
     @classmethod
     def of(cls, access: ParquetAccessPlan, bounds: Bounds, key: SortKey, must_read: Bools) -> RowGroupQueue:
-        """Row groups that the WHERE leaves. Equal ones are in the order of the table."""
+        """The row groups that the WHERE leaves. Those with equal bounds are in the order of the table."""
         best, is_null = best_leads(bounds, key)
         left = access.left
         nulls = left[is_null[left]]
@@ -55,7 +55,7 @@ class RowGroupQueue:
         return len(self.slots)
 
     def place(self, slot: int) -> OrderPlace | None:
-        """The best place of a row of a row group; None where it is not known."""
+        """The best place of a row of a row group; None if unknown."""
         if self.is_null[slot]:
             return order_place(None, self.key)
         rank = self.best[slot]
@@ -95,7 +95,8 @@ class RowGroupQueue:
         return [null if is_null else order_place(word, self.key) if known else None for word, is_null, known in kinds]
 
     def reaching(self, prunable: int) -> int:
-        """How many of the first row groups hold so many that a threshold may rule out; all, if there are fewer."""
+        """How many of the first row groups contain `prunable` that a threshold may rule out; all, if there are
+        fewer."""
         may_be = ~self.must_read[self.slots[: self.ordered]]
         found = int(np.searchsorted(np.cumsum(may_be), prunable)) + 1
         return found if found <= self.ordered else len(self.slots)
@@ -105,7 +106,8 @@ class RowGroupQueue:
         return replace(self, slots=self.slots[count:], ordered=max(self.ordered - count, 0))
 
     def without(self, skips: Callable[[Candidate], bool]) -> tuple[RowGroupQueue, Indices]:
-        """The queue without those that `skips` says cannot win, and these. It holds for all behind the first."""
+        """The queue without the row groups that `skips` rules out, and these. A skip applies to all behind the
+        first."""
         first = bisect_left(
             range(self.ordered),
             True,

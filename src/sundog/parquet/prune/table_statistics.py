@@ -1,4 +1,4 @@
-"""Bounds of all row groups of a table at once: what a predicate, a sort key or a join is held against."""
+"""Bounds of all row groups of a table at once, for predicates, sort keys and joins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TableStatistics:
     def __init__(
         self, files: Sequence[DataFile], reading: ReadSpec, footers: TableFooters, get_footers: GetFooters
     ) -> None:
-        """`get_footers` is asked for bounds that nobody knew would be compared."""
+        """`get_footers` is called for bounds that were not known to be compared."""
         self.footers = footers
         self.rows = footers.row_counts
         self._files = files

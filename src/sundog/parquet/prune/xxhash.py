@@ -1,6 +1,6 @@
-"""XXH64 with seed 0, as the XXH specification has it: the hash of Parquet's Bloom filters.
+"""XXH64 with seed 0, by the XXH specification: the hash of Parquet's Bloom filters.
 
-In plain Python, since a query asks for a few short values: 3 µs for one of eight bytes.
+In plain Python, since a query hashes a few short values: 3 µs for one of eight bytes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""GROUP BY: partial groups per task, brought together by the hash of their keys, merged.
+"""Lowering of GROUP BY: partial groups in each task, brought together by the hash of their keys, merged.
 
-On executors, how the rows of a group come together is chosen by a probe of a few row groups:
+On executors a probe of a few row groups chooses how the rows of a group come together:
 
-    exchange    partial groups are moved by the hash of their keys
-    gather      there are so few that the driver merges them
-    shares      every task reads all rows and keeps those whose keys it owns, where that costs less than moving
+    exchange    partial groups are sent by the hash of their keys
+    gather      the groups are few enough for the driver to merge them
+    shares      every task reads all rows and keeps those whose keys it owns, if that costs less than sending them
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class AggregateNote:
-    """A GROUP BY for the report: the operators of its phases, first to last."""
+    """A GROUP BY for the report: the operators of its phases, in order."""
 
     keys: str
     phases: tuple[Operator, ...]
@@ -43,14 +43,15 @@ class AggregateNote:
 
 @dataclass(frozen=True)
 class _Strategy:
-    """How the rows of a group come together."""
+    """How the rows of a group come together. `groups`: partial groups of all tasks, if they are gathered."""
 
     gather: bool = False
     shares: int = 1
+    groups: float = math.inf
 
 
 def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None = None) -> Steps[Pipeline]:
-    """The groups of a GROUP BY. `best`: only these groups of the result are wanted."""
+    """The groups of a GROUP BY. `best`: only these groups of the result are needed."""
     site, size, graph = planner.site, planner.size(plan), planner.graph
     computed = sum(not isinstance(arg, Column | Literal) for call in plan.aggregates for arg in call.args)
     if not plan.keys and computed > site.costs.max_computed_sums:
@@ -60,22 +61,26 @@ def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None =
     yield from spark_keys(planner, plan)
     strategy = yield from _strategy(planner, plan)
     rows = yield from _input(planner, plan, strategy.shares)
+    partitions = group_partitions(plan.keys, plan.aggregates, size, site)
+    merged = _merges_in_process(planner, plan, strategy, rows)
     phases = aggregate_phases(
         plan.keys,
         plan.aggregates,
-        group_partitions(plan.keys, plan.aggregates, size, site),
+        partitions,
         site.costs,
         in_process=site.on_threads,
         shares=strategy.shares,
         parts=waiting_parts(strategy.shares, size, site),
-        merged=_merges_in_process(planner, plan, strategy, rows),
+        merged=merged,
+        merged_again=_merges_again(planner, plan, strategy, rows, partitions),
         hidden=plan.hidden,
         best=best,
     )
     for number, phase in enumerate(phases):
         rows = rows.then(phase.operator)
         if strategy.gather and number == 0:
-            rows = graph.gather(rows, "Merge groups", "few groups are merged on the driver")
+            merging = phase.partitioner.for_driver(site.process_slots) if merged and phase.partitioner else None
+            rows = graph.gather(rows, "Merge groups", "few groups are merged on the driver", merging)
         elif phase.partitioner is not None and not strategy.gather:
             unsplit = site.costs.unsplit_exchange_rows if phase.partitioner.joinable else 0
             rows = graph.exchange(rows, phase.partitioner, "Merge groups", unsplit)
@@ -85,9 +90,9 @@ def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None =
 
 
 def spark_keys(planner: Planner, plan: Aggregate | Window) -> Steps[FirstKeys | None]:
-    """What the first rows say of the keys, where the rows are Spark's; None where that is not known.
+    """What the first foreign rows show of the keys; None if the input is no foreign rows, or the keys are unknown.
 
-    Declines where handing the rows over costs more than is won by keys like these.
+    Declines if handing the rows over costs more than sundog gains with keys like these.
     """
     foreign, columns, costs = plan.child, probed_columns(plan), planner.site.costs
     if not isinstance(foreign, Foreign) or columns is None:
@@ -104,14 +109,27 @@ def spark_keys(planner: Planner, plan: Aggregate | Window) -> Steps[FirstKeys | 
 
 
 def _merges_in_process(planner: Planner, plan: Aggregate, strategy: _Strategy, rows: Pipeline) -> bool:
-    """Whether the tasks of an executor merge their groups before these travel: not where their order decides."""
-    is_exchanged = not strategy.gather and strategy.shares == 1 and bool(plan.keys)
-    in_order = any(order_decides(call) for call in plan.aggregates)
-    return is_exchanged and not in_order and planner.graph.process_tasks(rows) > 0
+    """Whether the tasks of an executor merge their groups before sending them. Not if an aggregate depends on order,
+    nor if the driver gathers few of them."""
+    has_keys = bool(grouped_by(plan.keys, plan.aggregates))
+    is_moved = strategy.shares == 1 and has_keys and strategy.groups >= planner.site.costs.min_merged_groups
+    return is_moved and not _in_order(plan) and planner.graph.process_tasks(rows) > 0
+
+
+def _merges_again(planner: Planner, plan: Aggregate, strategy: _Strategy, rows: Pipeline, partitions: int) -> bool:
+    """The same for the tasks that count distinct values. Without keys each of them sends one row."""
+    if strategy.gather or not plan.keys or _in_order(plan) or rows.place is Place.DRIVER:
+        return False
+    graph = planner.graph
+    return (graph.process_tasks(rows) if strategy.shares > 1 else graph.tasks_of(partitions)) > 0
+
+
+def _in_order(plan: Aggregate) -> bool:
+    return any(order_decides(call) for call in plan.aggregates)
 
 
 def _input(planner: Planner, plan: Aggregate, shares: int) -> Steps[Pipeline]:
-    """Strings that are only grouped by or aggregated as they are come as they are stored: nothing is copied."""
+    """The rows to group. Strings that are only grouped by or aggregated are read as stored: nothing is copied."""
     if isinstance(plan.child, Scan):
         return lower_scan(planner, plan.child, as_stored=_unopened_texts(plan), times=shares, is_grouped=True)
     below = scan_below(plan.child)
@@ -121,7 +139,7 @@ def _input(planner: Planner, plan: Aggregate, shares: int) -> Steps[Pipeline]:
 
 
 def _unopened_texts(plan: Aggregate) -> frozenset[str]:
-    """String columns that no expression looks into."""
+    """String columns that no expression evaluates."""
     used = [*(key.expr for key in plan.keys), *(arg for call in plan.aggregates for arg in call.args)]
     plain = {expr.name for expr in used if isinstance(expr, Column) and is_text(expr.dtype)}
     computed = [expr for expr in used if not isinstance(expr, Column)]
@@ -142,24 +160,22 @@ def _strategy(planner: Planner, plan: Aggregate) -> Steps[_Strategy]:
     known, unseen = found["groups"] * site.slots, found["new_share"] * size.rows
     moved = size.rows if found["gives_up"] else min(size.rows, known + unseen)
     if moved <= site.costs.gather_groups:
-        return _Strategy(gather=True)
+        return _Strategy(gather=True, groups=moved)
     return _Strategy(shares=_shares(planner, plan, keys, moved))
 
 
 def _shares(planner: Planner, plan: Aggregate, keys: tuple[NamedExpr, ...], moved: float) -> int:
-    """Number of tasks that each read all rows: a multiple of the slots, so that a share of the keys fits a task's
-    memory.
-
-    1 where moving the groups costs less.
+    """Number of tasks that each read all rows: a multiple of the slots, enough that a share of the keys fits a task's
+    memory. 1 if sending the groups costs less.
     """
     site, costs, below = planner.site, planner.site.costs, scan_below(plan.child)
     if below is None:
         return 1
     access = planner.facts.access(below.scan)
     slots, size, rows = site.slots, access.column_bytes(), access.rows()
-    if not 1 < slots <= costs.max_scattered_reads or size < slots * costs.task_bytes:
+    if slots == 1 or size < slots * costs.task_bytes:
         return 1
-    if access.predicate is not None:  # it would be computed in every task, and may leave little to move
+    if access.predicate is not None:  # every task would evaluate it, and it may leave few rows to send
         return 1
     texts = [column.name for column in access.reading.file_columns if is_text(column.dtype)]
     state_bytes = state_layout(keys, plan.aggregates).single_bytes * rows + access.column_bytes(texts)
@@ -170,7 +186,7 @@ def _shares(planner: Planner, plan: Aggregate, keys: tuple[NamedExpr, ...], move
 
 
 def _probe(planner: Planner, child: LogicalPlan, keys: tuple[NamedExpr, ...]) -> Steps[dict[str, Any] | None]:
-    """What the first rows of a few row groups say of the keys; None if probing would need more than a scan."""
+    """What the first rows of a few row groups show of the keys; None if a probe would need more than a scan."""
     rows = some_rows(planner, child, set().union(*(columns_of(key.expr) for key in keys)))
     if rows is None:
         return None
@@ -180,7 +196,7 @@ def _probe(planner: Planner, child: LogicalPlan, keys: tuple[NamedExpr, ...]) ->
 
 
 def some_rows(planner: Planner, plan: LogicalPlan, columns: set[str]) -> Pipeline | None:
-    """These columns of the rows of a few row groups, read on the driver; None if that would need more than a scan."""
+    """These columns of rows of a few row groups, read on the driver; None if that would need more than a scan."""
     narrow = narrowed(plan, columns)
     below = None if narrow is None else scan_below(narrow)
     if narrow is None or below is None or not columns <= set(narrow.schema.names):

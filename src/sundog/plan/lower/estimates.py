@@ -1,13 +1,15 @@
-"""How many rows a plan may give, before anything is read: enough to choose the build side of a join.
+"""Estimates of the rows of a plan before anything is read: good enough to choose the build side of a join.
 
-Footers know the rows of a table, not how many pass a WHERE, nor how many keys there are. So a predicate is taken to
-keep a fixed share by its kind, and a join of a table with its dimension to keep the share of the dimension's rows that
-are left. A wrong guess costs time, never an answer: what was really built decides the rest of the plan.
+Footers tell the rows of a table, but not how many pass a WHERE, nor how many keys there are. So a predicate is assumed
+to keep a fixed share by its kind, and a join of a table with its dimension to keep the share of the dimension's rows
+that are left. A wrong estimate costs time, never an answer: the rest of the plan follows from what was really built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+
+import pyarrow as pa
 
 from sundog.expr.calls import JoinKind
 from sundog.expr.dynamic_filters.key_set import KeyFilter
@@ -45,19 +47,20 @@ from sundog.plan.logical import (
 )
 from sundog.plan.lower.facts import Facts
 from sundog.plan.lower.push_filter import push_filter
+from sundog.plan.spark_rows import expected_rows
 from sundog.tree import walk
 from sundog.types import is_text
 
-_FOREIGN_ROWS = 1e9  # rows of a Spark subtree: unknown, and so many that it is never the build side by estimate
+_FOREIGN_ROWS = 1e9  # assumed rows of a Spark subtree of unknown size: enough that it is never the build side
 
 
 def estimated_rows(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
-    """A guess of the rows that leave `plan`."""
+    """Estimated rows of `plan`'s result."""
     match plan:
         case Scan():
             return facts.access(plan).rows() * kept_share(plan.predicate, costs)
         case Foreign():
-            return _FOREIGN_ROWS
+            return _rows_of_spark(plan, costs)
         case LocalRows():
             return float(plan.batch.num_rows)
         case Filter():
@@ -90,21 +93,31 @@ def _joined_rows(plan: Join, facts: Facts, costs: Costs) -> float:
     return fact * min(1.0, dimension / max(base, 1.0))
 
 
+def _rows_of_spark(plan: Foreign, costs: Costs | None = None) -> float:
+    """Estimated foreign rows; collected ones are known to be few. `costs`: after the conditions of the subtree."""
+    if not plan.collected or plan.estimate is None:
+        return _FOREIGN_ROWS
+    known = plan.estimate.rows if costs is None else expected_rows(plan, costs)
+    return _FOREIGN_ROWS if known is None else known
+
+
 def _base_rows(plan: LogicalPlan, facts: Facts) -> float:
     """The rows of the largest table below, before any WHERE."""
     if isinstance(plan, Scan):
         return float(facts.access(plan).total_rows())
     if isinstance(plan, LocalRows):
         return float(plan.batch.num_rows)
+    if isinstance(plan, Foreign):
+        return _rows_of_spark(plan)
     return max((_base_rows(child, facts) for child in plan.children), default=_FOREIGN_ROWS)
 
 
 def read_share(
     tree: LogicalPlan, path: Sequence[int], same: Collection[LogicalPlan], facts: Facts, costs: Costs
 ) -> float:
-    """A guess of the share of rows that a subplan at `path` need read, after the key filters of the joins above it.
+    """Estimated share of rows that a subplan at `path` must read, given the key filters of the joins above it.
 
-    `same`: the subplans that give the same rows, whose keys keep all.
+    `same`: the subplans that give the same rows, whose keys keep all of them.
     """
     share, known = 1.0, {id(node) for node in same}
     node = tree
@@ -138,7 +151,7 @@ def _filters(plan: LogicalPlan) -> int:
 
 
 def kept_share(predicate: Expr | None, costs: Costs) -> float:
-    """A guess of the share of rows for which a predicate holds."""
+    """Estimated share of rows for which a predicate holds."""
     match predicate:
         case None:
             return 1.0
@@ -168,19 +181,23 @@ def kept_share(predicate: Expr | None, costs: Costs) -> float:
 
 
 def estimated_bytes(plan: LogicalPlan, facts: Facts, costs: Costs) -> float:
-    """A guess of what the rows that leave `plan` take in memory."""
+    """Estimated bytes in memory of the rows of `plan`'s result."""
     return estimated_rows(plan, facts, costs) * estimated_row_bytes(plan, costs)
 
 
 def estimated_row_bytes(plan: LogicalPlan, costs: Costs) -> float:
-    return sum(costs.string_bytes if is_text(field.type) else costs.number_bytes for field in plan.schema)
+    return sum(estimated_value_bytes(field.type, costs) for field in plan.schema)
+
+
+def estimated_value_bytes(dtype: pa.DataType, costs: Costs) -> float:
+    return costs.string_bytes if is_text(dtype) else costs.number_bytes
 
 
 def kept_by_keys(plan: LogicalPlan, facts: Facts, costs: Costs, all_kept: Collection[int] = ()) -> float:
-    """A guess of the share of another table's rows whose key is among those of `plan`: as many as pass its conditions.
+    """Estimated share of another table's rows with a key in `plan`, taken as the share of rows that the conditions of
+    `plan` keep. Grouping keeps all keys, so it does not change the share.
 
-    A GROUP BY has the keys of all its rows, so the number of its groups says nothing here. `all_kept`: the ids of plans
-    whose keys keep all rows.
+    `all_kept`: the ids of plans whose keys keep all rows.
     """
 
     def kept(child: LogicalPlan) -> float:

@@ -1,32 +1,34 @@
-"""What is known of a plan's input before anything is read: which row groups are left, how many bytes and rows they
-hold."""
+"""Facts about a plan's input before anything is read: which row groups are left, and their bytes and rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sundog.expr.nodes import columns_of
+from sundog.expr.nodes import Expr, columns_of
 from sundog.operators.topk.row_group_search import Switches
 from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.parquet.meta.table_footers import ReadTables, TableFooters, read_as_columns
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
 from sundog.parquet.prune.footer_tables import TABLES
+from sundog.parquet.prune.pruning import without_not_null
 from sundog.parquet.reading import DataFile, ReadSpec
-from sundog.plan.logical import Foreign, Join, LocalRows, LogicalPlan, Project, Scan, TopK, Window
+from sundog.plan.costs import Costs
+from sundog.plan.logical import Foreign, Join, LocalRows, LogicalPlan, Project, Scan, Sort, TopK, Window
+from sundog.plan.spark_rows import row_bytes
 from sundog.tree import walk
 
 
 @dataclass(frozen=True)
 class Size:
-    """Uncompressed bytes of the columns to decode, and rows, after everything that statistics can say."""
+    """Uncompressed bytes of the columns to decode, and rows, after all pruning by statistics."""
 
     column_bytes: int
     rows: int
 
 
 class QueryFooters:
-    """The footers of a query's files: looked at once, however many scans of the query read them."""
+    """The footers of a query's files: read once, however many scans of the query use them."""
 
     def __init__(self) -> None:
         self._known: list[TableFooters] = []
@@ -55,26 +57,27 @@ class QueryFooters:
         return None
 
     def unknown(self, files: Sequence[DataFile], reading: ReadSpec, bounded: frozenset[str]) -> list[DataFile]:
-        """The files whose footers would have to be read."""
+        """The files whose footers are not known yet."""
         is_known = self._find(files, reading, bounded) is not None
         return [] if is_known else TABLES.unknown(files, reading, bounded)
 
     def know(self, footers: TableFooters) -> None:
-        """Take these for what the files say."""
+        """Use these as the footers of their files."""
         self._known.append(footers)
 
 
 class Facts:
     """The access plans of a plan's scans, each made once: footers are read and row groups pruned.
 
-    Nodes are told apart by identity: comparing two scans would compare their files. `compared`: names of columns that
-    rows are ordered or joined by, whose bounds will be wanted.
+    Nodes are compared by identity: comparing two scans would compare their files. `compared`: names of columns that
+    rows are ordered or joined by, whose bounds will be needed.
     """
 
-    def __init__(self, dynamic_pruning: bool, compared: frozenset[str] = frozenset()) -> None:
+    def __init__(self, dynamic_pruning: bool, driver_costs: Costs, compared: frozenset[str] = frozenset()) -> None:
         self.footers = QueryFooters()
         self.compared = compared
         self._dynamic_pruning = dynamic_pruning
+        self._driver_costs = driver_costs
         self._accesses: dict[int, tuple[Scan, ParquetAccessPlan]] = {}
         self._searches: dict[int, tuple[TopK, TopKPlan]] = {}
         self._sizes: dict[int, tuple[LogicalPlan, Size | None]] = {}
@@ -87,6 +90,10 @@ class Facts:
             )
         return self._accesses[id(scan)][1]
 
+    def tested_predicate(self, scan: Scan) -> Expr | None:
+        """The WHERE of a scan without what, by statistics, all rows fulfil anyway."""
+        return without_not_null(scan.predicate, self.access(scan).never_null)
+
     def search(self, topk: TopK, scan: Scan) -> TopKPlan:
         """The queue of row groups of a top-k right above its scan."""
         if id(topk) not in self._searches:
@@ -96,14 +103,14 @@ class Facts:
         return self._searches[id(topk)][1]
 
     def size(self, plan: LogicalPlan) -> Size | None:
-        """What the scans below a node read; None where rows come from Spark: their number is unknown."""
+        """The size of what the scans below a node read; None if executors hand over foreign rows, of unknown number."""
         if id(plan) not in self._sizes:
             self._sizes[id(plan)] = plan, self._size(plan)
         return self._sizes[id(plan)][1]
 
     def _size(self, plan: LogicalPlan) -> Size | None:
         if isinstance(plan, Foreign):
-            return None
+            return _collected_size(plan, self._driver_costs)
         if isinstance(plan, LocalRows):
             return Size(plan.batch.nbytes, plan.batch.num_rows)
         if isinstance(plan, Scan):
@@ -118,13 +125,23 @@ class Facts:
         return Size(sum(size.column_bytes for size in known), sum(size.rows for size in known))
 
 
+def _collected_size(plan: Foreign, costs: Costs) -> Size | None:
+    """The size of collected foreign rows, by Spark's statistics."""
+    if not plan.collected or plan.estimate is None:
+        return None
+    rows = int(plan.estimate.rows)
+    return Size(int(rows * row_bytes(plan.schema, costs)), rows)
+
+
 def compared_columns(tree: LogicalPlan) -> frozenset[str]:
-    """Columns that rows are ordered or joined by, also where a projection computes them: more rather than fewer, since
-    bounds that were not read with the others must be read later."""
+    """Columns that rows are ordered or joined by, also where a projection computes them. Better too many: bounds that
+    were not read with the others must be read later."""
     names: set[str] = set()
     for node in walk(tree):  # parents first
         if isinstance(node, TopK):
             names = names.union(*(columns_of(key.expr) for key in node.order), *map(columns_of, node.checks))
+        elif isinstance(node, Sort):
+            names = names.union(*(columns_of(key.expr) for key in node.order))
         elif isinstance(node, Window):
             names = names.union(*(columns_of(key.expr) for key in node.order_by))
         elif isinstance(node, Join):

@@ -1,10 +1,10 @@
-"""Footers of many files are read by a job of the executors before anything is planned; few are read by the driver."""
+"""Footers of many files are read by a job on the executors before anything is planned; few are read by the driver."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sundog.operators.scan.footers import FILES_IN_BATCH, FooterRead, JobFooters, footer_scans
+from sundog.operators.scan.footers import FILES_IN_BATCH, JobFooters, footer_scans
 from sundog.parquet.prune.access_plan import FilesLeft, files_left
 from sundog.plan.logical import Scan
 from sundog.plan.stages import Parts, Pipeline, Place
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_footers_of_many(planner: Planner, scans: list[Scan]) -> Steps[None]:
-    """Have executors read the footers of those scans that the driver would be long at; not those that it knows."""
+    """Have executors read the footers of scans with many files; not those that the driver knows already."""
     least = planner.driver_site.costs.footer_job_files
     for scan in scans:
         if len(scan.table.files) < least or any(file.deletes for file in scan.table.files):
@@ -32,7 +32,5 @@ def _read(planner: Planner, left: FilesLeft) -> Steps[None]:
     slots = planner.executors_site.slots
     tasks = min(len(unknown) // FILES_IN_BATCH + 1, slots * planner.executors_site.costs.scan_tasks_per_slot)
     sources = footer_scans(unknown, *asked, tasks)
-    rows = yield from planner.step(
-        Pipeline(Place.EXECUTORS, "Footers", (Parts(sources, (FooterRead(len(unknown)),)),)), is_probe=True
-    )
+    rows = yield from planner.step(Pipeline(Place.EXECUTORS, "Footers", (Parts(sources),)), is_probe=True)
     planner.facts.footers(left.files, *asked, JobFooters(rows or [], left.reading).read)

@@ -1,20 +1,21 @@
-"""Lowers a logical plan into the graph of stages that runs it. Every decision about how and where is taken below here.
+"""The planner: lowers a logical plan into the graph of stages that runs it. Its folder decides how and where.
 
     graph = Planner(tree, settings, sites).plan(answer)
 
-`answer` is given a step, which is a stage whose rows the planner must see before it can go on, and gives them back.
-Inside, lowering a shape is a generator that yields its steps.
+`answer` is given a step, a stage whose rows the planner must see before it can go on, and returns these rows. Inside,
+lowering a shape is a generator that yields its steps.
 
-What only the data can tell (how many keys there are, where to cut a range, whether a top-k needs another round) is such
-a step, so a shape's lowering reads from top to bottom as it runs. Explain does not run a query: it answers None to
-every step but the probes, which are cheap and bounded, and the planner then ends the graph with what it knows.
+Some facts only the data has: the number of keys, where to cut a range, whether a top-k needs another round. Asking for
+one is a step, so a shape's lowering reads from top to bottom as it runs. Explain does not run a query: it answers None
+to every step but the probes, which are bounded, and the planner ends the graph with what it knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -26,10 +27,11 @@ from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column
 from sundog.operators.expand import ExpandOperator
 from sundog.operators.filter import FilterOperator
+from sundog.operators.join.build_side import BuildSide
 from sundog.operators.limit import LimitOperator
 from sundog.operators.project import ProjectOperator
 from sundog.operators.scan.scan import limit_scan
-from sundog.operators.sort import SortOperator
+from sundog.operators.window.window_operator import SortRange
 from sundog.plan.logical import (
     Aggregate,
     Expand,
@@ -46,20 +48,25 @@ from sundog.plan.logical import (
     TopK,
     Union,
     Window,
+    title_of,
 )
 from sundog.plan.lower.aggregate import lower_aggregate
 from sundog.plan.lower.estimates import estimated_bytes, read_share
 from sundog.plan.lower.facts import Facts, Size, compared_columns
 from sundog.plan.lower.footers import read_footers_of_many
-from sundog.plan.lower.join import lower_join
-from sundog.plan.lower.scan import TableScan, lower_local_rows, lower_scan, lower_union
+from sundog.plan.lower.join import lower_collected, lower_join
+from sundog.plan.lower.scan import lower_local_rows, lower_scan, lower_union, scan_below
+from sundog.plan.lower.sizes import result_of, sorted_ranges
 from sundog.plan.lower.subqueries import compute_subqueries
 from sundog.plan.lower.topk import lower_topk
 from sundog.plan.lower.window import lower_window
-from sundog.plan.sharing import Occurrence, share_subplans
+from sundog.plan.outputs import Build, Gather
+from sundog.plan.sharing import Occurrence, Plans, may_be_shared_by_plans, share_subplans
+from sundog.plan.sites import Sites
 from sundog.plan.spark_rows import most_bytes, spark_input
-from sundog.plan.stages import Gather, Parts, Pipeline, Place, Result, Site, SparkRows, Stage, StageGraph
-from sundog.support import Code, Declined
+from sundog.plan.stages import Delivery, Parts, Pipeline, Place, Site, SparkRows, Stage, StageGraph
+from sundog.plan.subqueries import plans_read, subqueries_read
+from sundog.support import Code, Declined, TooManyBytes
 from sundog.tree import children_first, walk
 
 T = TypeVar("T")
@@ -67,32 +74,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Step:
-    """A stage that ends on the driver, and whose rows the planner has to see. `is_probe`: explain runs it too."""
+    """A stage that ends on the driver, and whose rows the planner must see. `is_probe`: explain runs it too."""
 
     stage: Stage
     is_probe: bool = False
 
 
 Rows = list[pa.RecordBatch]
-Steps = Generator[Step, Rows | None, T]
-"""A part of planning: yields steps, is sent their rows (None: not to be had now), returns what it planned."""
-
-
-@dataclass(frozen=True)
-class Sites:
-    """The places there are. `executors` is asked for only where they are used; `problem` says why they cannot be."""
-
-    driver: Site
-    executors: Callable[[], Site]
-    problem: str | None = None
+Answer = Rows | BuildSide
+Steps = Generator[Step, Answer | None, T]
+"""A part of planning: yields steps, is sent their rows (None: not available now), returns what it planned."""
 
 
 class Planner:
     """Plans one part of a query. `site` is where most of it runs.
 
-    `for_good`: rows are handed out as executors make them (into a table, to a user's function), so that the query could
-    not be given back to Spark in the middle. What may be found out only then declines before. `subqueries`: the plans
-    of the scalar subqueries of the query, by number.
+    `delivery` FOR_GOOD: rows are handed out as executors make them (into a table, to a user's function), so the planner
+    declines whatever might fail only then. `subqueries`: the plans of the scalar subqueries of the query, by number.
     """
 
     def __init__(
@@ -100,25 +98,27 @@ class Planner:
         tree: LogicalPlan,
         settings: Settings,
         sites: Sites,
-        for_good: bool = False,
+        delivery: Delivery = Delivery.DRIVER,
         subqueries: Mapping[int, LogicalPlan] = MappingProxyType({}),
     ) -> None:
         self.tree = tree
-        self.graph = StageGraph()
-        self.facts = Facts(settings.topk_dynamic_pruning, compared_columns(tree))
+        trees = plans_read(tree, subqueries) if subqueries else [tree]
+        self.graph = StageGraph(for_spark=delivery is not Delivery.DRIVER, title=title_of(trees))
+        compared = frozenset[str]().union(*map(compared_columns, trees))
+        self.facts = Facts(settings.topk_dynamic_pruning, sites.driver.costs, compared)
         self._settings = settings
         self._sites = sites
-        self._for_good = for_good
+        self._delivery = delivery
         self._subqueries = subqueries
-        self._shared: dict[int, Pipeline] = {}  # by number, as planned by the first reader
+        self._shared: dict[int, Pipeline] = {}  # shared subplans by number, as their first reader planned them
+        self._shared_numbers = count()
 
     @cached_property
     def site(self) -> Site:
-        """`auto`: the driver for what fits it, the executors for the rest and for rows that are theirs already."""
+        """The site for placement `auto`: the driver for what fits it, executors for the rest and for foreign rows."""
         wish, size = self._settings.placement, self.facts.size(self.tree)
         if wish == "auto":
-            limit = self._settings.driver_max_bytes * self._read_factor
-            fits = size is not None and size.column_bytes <= limit
+            fits = size is not None and size.column_bytes <= self._driver_read_bytes
             wish = "driver" if fits or self._sites.problem else "executors"
         if wish == "driver" and size is not None:
             return self._sites.driver
@@ -127,18 +127,23 @@ class Planner:
         return self._sites.executors()
 
     @property
-    def _read_factor(self) -> float:
-        """How many times as much may be read as may be held: what a WHERE drops is not held, but a window keeps all."""
-        holds_all = any(scan.predicate is None for scan in self._scans)
-        holds_all |= any(isinstance(node, Window) for node in walk(self.tree))
-        return 1 if holds_all else self._sites.driver.costs.filtered_read_factor
+    def _driver_read_bytes(self) -> float:
+        """Bytes that the driver may read. A window holds all of them. An aggregate or a join does not hold what a WHERE
+        drops, so it may read more; in a local session, executors would use the same machine, so more still."""
+        bytes_held, costs = self._settings.driver_max_bytes, self._sites.driver.costs
+        if any(isinstance(node, Window) for node in walk(self.tree)):
+            return bytes_held
+        is_filtered = all(scan.predicate is not None for scan in self._scans)
+        bytes_read = bytes_held * (costs.filtered_read_factor if is_filtered else 1)
+        most = (self._sites.local_memory_bytes or 0) * costs.max_local_share
+        return max(bytes_read, min(bytes_read * costs.local_read_factor, most))
 
     @property
     def dynamic_pruning(self) -> bool:
         return self._settings.topk_dynamic_pruning
 
     def size(self, plan: LogicalPlan) -> Size | None:
-        """What a plan reads. Of rows of Spark's what its statistics say, rather too much than too little."""
+        """What a plan reads. For foreign rows by Spark's statistics, too much rather than too little."""
         foreign = spark_input(plan.child) if isinstance(plan, Aggregate | Window) else None
         size = None if foreign is None else most_bytes(foreign, self.site.costs)
         if foreign is None or foreign.estimate is None or size is None:
@@ -154,32 +159,38 @@ class Planner:
         return self._sites.executors()
 
     def site_of_small(self, size: int) -> Site:
-        """Where to decode so many bytes of a small step: the driver, which needs no Spark job, or the plan's own
-        site."""
+        """Where to decode a small step of `size` bytes: on the driver, which needs no Spark job, if it is small; else
+        at the plan's own site."""
         return self.driver_site if size <= self.site.costs.small_step_bytes else self.site
 
     def for_build_side(self, tree: LogicalPlan) -> Planner:
-        """A planner of a part of the plan, whose rows all go to the driver: it runs there, if it is small enough.
+        """A planner of a part of the plan whose rows all go to the driver. The part runs there if it is small enough.
 
         It adds its stages to the same graph.
         """
-        part = Planner(tree, self._settings, self._sites, self._for_good)
+        part = Planner(tree, self._settings, self._sites, self._delivery)
         part.graph, part.facts, part._shared = self.graph, self.facts, self._shared
         size = self.facts.size(tree)
         small = size is not None and size.column_bytes <= self.site.costs.small_step_bytes
         part.site = self._sites.driver if small else self.site
         return part
 
-    def plan(self, answer: Callable[[Step], Rows | None]) -> StageGraph:
-        """The finished graph. `answer` gives the rows of a step; None where it is not to be run now."""
-        steps, rows = self.lower_all(), None
+    def plan(self, answer: Callable[[Step], Answer | None]) -> StageGraph:
+        """The finished graph. `answer` gives the rows of a step; None if the step is not run now."""
+        result = result_of(self.tree, self._subqueries.values())
+        self._share_with_subqueries()
+        steps, found, problem = self.lower_all(), None, None
         while True:
             try:
-                step = steps.send(rows)
+                step = steps.send(found) if problem is None else steps.throw(problem)
             except StopIteration as done:
-                self.graph.end(done.value, Result())
+                self.graph.end(done.value, result)
                 return self.graph
-            rows = answer(step)
+            found = problem = None  # a build side that was given up is not kept while the next step runs
+            try:
+                found = answer(step)
+            except TooManyBytes as too_many:
+                problem = too_many
 
     def lower_all(self) -> Steps[Pipeline]:
         """The open stage that gives the rows of the whole plan."""
@@ -187,48 +198,85 @@ class Planner:
         if self._settings.placement != "driver" and not self._sites.problem:
             yield from read_footers_of_many(self, self._scans)
         self.graph.site = self.site
-        self.tree = share_subplans(self.tree, self._is_worth_sharing)
+        self.tree = share_subplans(self.tree, self._is_worth_sharing, self._shared_numbers, self.facts.tested_predicate)
         self._check_files()
         return (yield from self.lower(self.tree))
 
     def inside(self, plan: LogicalPlan) -> Planner:
         """A planner of another plan, for the same graph."""
         planner = Planner(plan, self._settings, self._sites, subqueries=self._subqueries)
-        planner.graph = self.graph
+        planner.graph, planner.facts = self.graph, self.facts
+        planner._shared, planner._shared_numbers = self._shared, self._shared_numbers
         return planner
+
+    def _share_with_subqueries(self) -> None:
+        """Have what this plan and its subqueries have in common computed once, if all of them run on the driver."""
+        numbers = subqueries_read(self.tree, self._subqueries)
+        if not numbers or self._settings.placement == "executors":
+            return
+        whole = Plans((self.tree, *(self._subqueries[number] for number in numbers)))
+        together = self.inside(whole)
+        if any(len(scan.table.files) >= self.driver_site.costs.footer_job_files for scan in together._scans):
+            return  # executors read the footers, and probably the rows
+        if not together.site.on_threads:
+            return
+
+        def is_worth_it(tree: LogicalPlan, places: Sequence[Occurrence]) -> bool:
+            return may_be_shared_by_plans(places) and together._is_worth_sharing(tree, places)
+
+        shared = share_subplans(whole, is_worth_it, self._shared_numbers, together.facts.tested_predicate)
+        self.tree, *others = shared.children
+        self._subqueries = {**self._subqueries, **dict(zip(numbers, others, strict=True))}
 
     @property
     def _scans(self) -> list[Scan]:
-        """Each once, also in subplans that are read several times."""
+        """All scans, each once even in a subplan that is read several times."""
         return [node for node in children_first(self.tree) if isinstance(node, Scan)]
 
     def _check_files(self) -> None:
         for scan in self._scans:
             access = self.facts.access(scan)
-            access.count(self.graph.metrics)
-            refusable = access.refusable_file() if self._for_good and not self.site.on_threads else None
+            handed_out = self._delivery is Delivery.FOR_GOOD and not self.site.on_threads
+            refusable = access.refusable_file() if handed_out else None
             if refusable is not None:
                 raise Declined.because(Code.FILE_SCHEMA, f"{refusable} may hold dates or times that only Spark reads")
 
-    def step(self, rows: Pipeline, is_probe: bool = False) -> Steps[Rows | None]:
-        """The rows of a pipeline on the driver, before planning goes on; None where explain does not run it."""
-        return (yield Step(self.graph.end(rows, Gather()), is_probe))
+    def step(self, rows: Pipeline, is_probe: bool = False, max_bytes: int | None = None) -> Steps[Rows | None]:
+        """The rows of a pipeline on the driver, before planning goes on; None if explain does not run it.
+
+        Raises TooManyBytes if they are more than `max_bytes`. Where that is not caught, the whole part is declined.
+        """
+        return _rows_of((yield Step(self.graph.end(rows, Gather(max_bytes=max_bytes)), is_probe)))
+
+    def build_side(self, rows: Pipeline, output: Build) -> Steps[tuple[BuildSide | None, Stage]]:
+        """The build side of a join, and the stage that makes it; the build side is None if explain does not run it.
+
+        Raises TooManyBytes if its rows are more than the output allows.
+        """
+        stage = self.graph.end(rows, output)
+        built = yield Step(stage)
+        if isinstance(built, list):
+            raise InternalError(f"stage {stage.number} gave rows instead of a build side")
+        return built, stage
 
     def subquery(self, rows: Pipeline, number: int) -> Steps[Rows | None]:
         """The rows of a subquery, before the plan that reads its value is planned."""
-        return (yield Step(self.graph.subquery(rows, number)))
+        return _rows_of((yield Step(self.graph.subquery(rows, number))))
 
     def lower(self, plan: LogicalPlan) -> Steps[Pipeline]:
         """The open stage that gives the rows of `plan`; the stages before it are in the graph."""
         match plan:
             case Scan():
                 return lower_scan(self, plan)
+            case Foreign(collected=True):
+                return lower_collected(self, plan)
             case Foreign():
                 return Pipeline(Place.EXECUTORS, "Rows of Spark", (SparkRows(plan.handle, plan.schema, plan.label),))
             case LocalRows():
                 return lower_local_rows(self, plan)
             case Filter():
-                return (yield from self.lower(plan.child)).then(FilterOperator(plan.schema, plan.predicate))
+                kept = FilterOperator(plan.schema, plan.predicate, self.site.costs)
+                return (yield from self.lower(plan.child)).then(kept)
             case Project():
                 return (yield from self.lower(plan.child)).then(ProjectOperator(plan.exprs))
             case Expand():
@@ -242,8 +290,7 @@ class Planner:
             case Shared():
                 return (yield from self._lower_shared(plan))
             case Sort():
-                rows = yield from self.lower(plan.child)
-                return self.graph.gather(rows, "Sort").then(SortOperator(plan.schema, plan.order))
+                return (yield from self._sort(plan))
             case Limit():
                 return (yield from self._limit(plan))
             case Aggregate():
@@ -254,10 +301,9 @@ class Planner:
                 raise InternalError(f"nothing runs a {type(plan).__name__}")
 
     def _lower_shared(self, plan: Shared) -> Steps[Pipeline]:
-        """The first reader plans the rows, the others find them held."""
+        """The rows of a shared subplan: the first reader plans it, the others read the held rows."""
         if plan.number not in self._shared:
-            self._shared[plan.number] = self.graph.hold((yield from self.lower(plan.child)), plan.readers)
-            self.graph.metrics.add("subplans_shared")
+            self._shared[plan.number] = self.graph.hold((yield from self.lower(plan.child)), plan.readers, shared=True)
         rows = self._shared[plan.number]
         if all(source == name for source, name in plan.columns) and len(plan.columns) == len(plan.child.schema):
             return rows
@@ -265,7 +311,8 @@ class Planner:
         return rows.then(ProjectOperator(tuple(NamedExpr(name, Column(of, types[of])) for of, name in plan.columns)))
 
     def _is_worth_sharing(self, tree: LogicalPlan, places: Sequence[Occurrence]) -> bool:
-        """Whether computing a subplan once for all costs less than what the filters of its places leave of it."""
+        """Whether computing a subplan once costs less than reading it in each place, after the filters of that
+        place."""
         costs = self.site.costs
         if estimated_bytes(places[0].node, self.facts, costs) > costs.shared_bytes:
             return False
@@ -273,12 +320,29 @@ class Planner:
         reads = sum(read_share(tree, each.path, same, self.facts, costs) for each in places)
         return reads > costs.min_shared_reads
 
+    def _sort(self, plan: Sort) -> Steps[Pipeline]:
+        """Rows of a table in ranges of the order, as a window without calls has them; few rows, and those that are
+        computed from others, in one range on the driver."""
+        size = self.facts.size(plan.child)
+        if scan_below(plan.child) is not None and sorted_ranges(size, self.site) > 1:
+            in_ranges = yield from lower_window(self, Window(plan.child, (), (), plan.order))
+            return replace(in_ranges, purpose="Sort")
+        rows = yield from self.lower(plan.child)
+        return self.graph.gather(rows, "Sort").then(SortRange(plan.schema, (), plan.order))
+
     def _limit(self, plan: Limit) -> Steps[Pipeline]:
-        """One task that stops as soon as there are enough rows, where that is all there is to do."""
+        """A limit. Over a scan: one task that stops at enough rows. Else: at most `wanted` rows of each task."""
         wanted = plan.limit + plan.offset
         limit = LimitOperator(plan.schema, plan.limit, plan.offset)
         if isinstance(plan.child, Scan):
             sources = (limit_scan(self.facts.access(plan.child), wanted, self.site.costs),)
-            return Pipeline(self.site.place, "Scan", (Parts(sources, (TableScan(plan.child),)),)).then(limit)
+            return Pipeline(self.site.place, "Scan", (Parts(sources),)).then(limit)
         rows = yield from self.lower(plan.child)
         return self.graph.gather(rows.then(LimitOperator(plan.schema, wanted)), "Limit").then(limit)
+
+
+def _rows_of(found: Answer | None) -> Rows | None:
+    """The answer to a step that asks for rows."""
+    if isinstance(found, BuildSide):
+        raise InternalError("a step that asks for rows was given a build side")
+    return found

@@ -1,12 +1,12 @@
-"""Takes the keys of a join's build side down to the scans of the other side.
+"""Pushing key filters: the keys of a join's build side go down to the scans of the probe side.
 
     HashJoin: l_orderkey = o_orderkey          build side: 57,000 orders
       HashJoin: l_partkey = p_partkey
         ParquetScan: lineitem, join_filters=[l_orderkey: 57,000 keys, …]
 
-A filter goes only where a row that it drops could not have changed anything else: not below a limit, not to the side of
-an outer join that is kept whole, not below an aggregate that does not group by the column, not past an expression that
-may raise an error for a row that is dropped. Where two columns are equal by a join on the way, it goes to both.
+A filter goes only where dropping a row changes nothing else. It does not go below a limit, or below an aggregate that
+does not group by the column. Nor does it go to the preserved side of an outer join, or past an expression that may
+raise for a dropped row. Where an equality in a join links two columns, the filter goes to both.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Column
 from sundog.expr.raising import can_raise
 from sundog.functions.table import may_raise
+from sundog.operators.window.frames.frame_need import needs_of
 from sundog.plan.logical import Aggregate, Filter, Join, LogicalPlan, Project, Scan, Sort, Union, Window
 
 
 def push_filter(plan: LogicalPlan, wanted: KeyFilter) -> LogicalPlan:
-    """The plan with the filter in as many scans as it can get to; the same plan if that is none."""
+    """The plan with the filter in every scan that it can reach; the same plan if that is none."""
     match plan:
         case Scan():
             if wanted.column not in _readable(plan) or (plan.predicate is not None and can_raise(plan.predicate)):
@@ -67,7 +68,7 @@ def _into_union(plan: Union, wanted: KeyFilter) -> LogicalPlan:
 
 
 def _into_aggregate(plan: Aggregate, wanted: KeyFilter) -> LogicalPlan:
-    """Whole groups are dropped, if the column is a key and nothing that is computed for a group can raise."""
+    """Push below an aggregate: whole groups are dropped, if the column is a key and nothing of a group can raise."""
     source = next((key.expr for key in plan.keys if key.name == wanted.column), None)
     exprs = [*(key.expr for key in plan.keys), *(arg for call in plan.aggregates for arg in call.args)]
     exprs += [call.filter for call in plan.aggregates if call.filter is not None]
@@ -77,10 +78,14 @@ def _into_aggregate(plan: Aggregate, wanted: KeyFilter) -> LogicalPlan:
 
 
 def _into_window(plan: Window, wanted: KeyFilter) -> LogicalPlan:
-    """Whole partitions are dropped."""
+    """Push below a window: whole partitions are dropped, if nothing that is computed for one can raise. That includes
+    key and offset of a RANGE frame leaving the key's type, and overflow of an expression or a sum."""
     keys = {key.name for key in plan.partition_by if isinstance(key, Column)}
     exprs = [*plan.partition_by, *(key.expr for key in plan.order_by), *(a for call in plan.calls for a in call.args)]
+    exprs += [call.filter for call in plan.calls if call.filter is not None]
     if wanted.column not in keys or any(map(can_raise, exprs)) or any(map(may_raise, plan.calls)):
+        return plan
+    if needs_of(plan.calls).reach:
         return plan
     return replace(plan, child=push_filter(plan.child, wanted))
 
@@ -94,7 +99,7 @@ def _into_join(plan: Join, wanted: KeyFilter) -> LogicalPlan:
         left = wanted.column
     elif wanted.column in plan.right.schema.names:
         right = wanted.column
-    for key in plan.keys:  # what is equal to the column, is filtered as the column is
+    for key in plan.keys:  # a column that equals the filtered one is filtered as well
         if isinstance(key.left, Column) and isinstance(key.right, Column) and not key.null_safe:
             if key.left.name == left:
                 right = key.right.name

@@ -1,11 +1,14 @@
-"""How many: tasks, partitions and ranges, from the size of the input and the site that it runs at.
+"""Numbers of tasks, partitions and ranges, by the size of the input and the site.
 
-Always for every slot, none so small that starting it costs more than running it, none too large for a task's memory.
+Every slot gets work, no task is so small that starting it costs more than running it, and none exceeds a task's memory.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+
+import pyarrow as pa
 
 from sundog.columns.key_layout import MAX_TARGETS, KeyLayout
 from sundog.expr.calls import AggregateCall, NamedExpr
@@ -13,9 +16,15 @@ from sundog.operators.aggregate.grouping.buckets import grouped_bytes
 from sundog.operators.aggregate.grouping.pending import MERGE_COPIES
 from sundog.operators.aggregate.grouping.states import StateLayout
 from sundog.operators.aggregate.phases import grouped_by
+from sundog.operators.window.ranges.part_summaries import PartNeed
 from sundog.parquet.prune.access_plan import ParquetAccessPlan
+from sundog.plan.logical import LogicalPlan, may_stop_early, spark_has_one_partition
+from sundog.plan.lower.estimates import estimated_value_bytes
 from sundog.plan.lower.facts import Size
+from sundog.plan.outputs import Result
 from sundog.plan.stages import Site
+
+_COALESCED_BYTES = 1 << 20  # Spark's spark.sql.adaptive.coalescePartitions.minPartitionSize
 
 
 def task_count(column_bytes: int, site: Site, per_slot: int = 1) -> int:
@@ -30,10 +39,10 @@ def scan_task_count(access: ParquetAccessPlan, site: Site) -> int:
 
 
 def grouping_task_count(access: ParquetAccessPlan, site: Site) -> int:
-    """Tasks for rows that are grouped as they are read.
+    """Number of tasks for rows that are grouped as they are read.
 
-    Each task builds a table of the groups that it meets, which are the same in all: as few tasks as possible, if all
-    have as much to do. Where a WHERE may leave one more than another, as many as a scan has.
+    Each task builds a table of its groups, which are the same in all tasks: so as few tasks as keep the slots evenly
+    busy. If a WHERE may leave some tasks more rows than others, as many as a plain scan has.
     """
     size, per_slot = access.column_bytes(), site.costs.scan_tasks_per_slot
     if access.predicate is None:
@@ -42,7 +51,7 @@ def grouping_task_count(access: ParquetAccessPlan, site: Site) -> int:
 
 
 def exchange_partitions(size: Size | None, site: Site) -> int:
-    """Partitions of an exchange: enough to keep every slot busy; one if the input is too small to share out."""
+    """Partitions of an exchange: enough to keep every slot busy; one if the input is too small to divide."""
     if size is None:
         return min(MAX_TARGETS, site.slots * site.costs.final_tasks_per_slot)
     return min(MAX_TARGETS, task_count(size.column_bytes, site, site.costs.final_tasks_per_slot))
@@ -53,8 +62,8 @@ def group_partitions(
 ) -> int:
     """Partitions of partial groups.
 
-    On threads, of a size that is merged at once, equally many for each slot. On executors, so small that a task merges
-    its groups in memory even if every row is one: groups that do not fit are spilled, which doubles the time.
+    On threads, each is small enough to be merged in one go, and their number is a multiple of the slots. On executors,
+    each fits a task's memory even if every row is a group: groups that do not fit are spilled, which doubles the time.
     """
     partitions = exchange_partitions(size, site)
     if size is None or partitions == 1:
@@ -70,22 +79,23 @@ def group_partitions(
 
 
 def state_layout(grouped: tuple[NamedExpr, ...], aggregates: tuple[AggregateCall, ...]) -> StateLayout:
-    """The columns of the partial groups that the first phase makes."""
+    """The columns of the partial groups that the partial aggregation makes."""
     return StateLayout.of(grouped, tuple(call for call in aggregates if not call.distinct), in_process=True)
 
 
 def waiting_parts(shares: int, size: Size | None, site: Site) -> int:
-    """Parts in which a share of the keys waits, so that each is merged at once; an exchange has partitions instead.
+    """Parts in which a task collects its share of the keys, so that each is merged in one go; for an exchange, 1.
 
-    Of three quarters of what is merged at once, since parts are not all of one size.
+    A part holds less than what is merged in one go (`waiting_part_share`), since parts differ in size.
     """
     if shares == 1 or size is None:
         return 1
-    return min(MAX_TARGETS, size.rows // shares // (3 * site.costs.merge_part_rows // 4 or 1) + 1)
+    part_rows = int(site.costs.merge_part_rows * site.costs.waiting_part_share) or 1
+    return min(MAX_TARGETS, size.rows // shares // part_rows + 1)
 
 
 def fewest_ranges(size: Size | None, site: Site) -> int:
-    """Ranges of a window: one for every slot, and none that does not fit a task's memory while it is sorted."""
+    """Ranges of a window: one for every slot, and each small enough to be sorted in a task's memory."""
     if size is None:
         return site.slots
     by_memory = math.ceil(size.column_bytes * site.costs.sort_memory_factor / site.task_memory_bytes)
@@ -98,9 +108,15 @@ def window_ranges(size: Size | None, site: Site) -> int:
     return fewest if site.slots == 1 else max(fewest, exchange_partitions(size, site))
 
 
+def sampled_row_groups(size: Size | None, site: Site) -> int:
+    """Row groups whose keys show where to cut a window's ranges."""
+    per_range = int(site.costs.sample_row_groups_per_range * window_ranges(size, site))
+    return max(site.costs.sample_row_groups, per_range)
+
+
 def sorted_ranges(size: Size | None, site: Site) -> int:
-    """Ranges of a window whose rows are moved before they are sorted: on threads so small that the caches help, which
-    costs no more exchanges there; a multiple of the slots."""
+    """Ranges of a window whose rows are sent before they are sorted. On threads, where an exchange costs the same for
+    more of them, small enough for the caches; a multiple of the slots."""
     ranges = window_ranges(size, site)
     if size is None or not site.on_threads or ranges == 1:
         return ranges
@@ -108,9 +124,21 @@ def sorted_ranges(size: Size | None, site: Site) -> int:
     return max(ranges, min(site.costs.max_exchange_partitions, MAX_TARGETS, site.slots * math.ceil(small / site.slots)))
 
 
+def tasks_summarize(need: PartNeed | None, schema: pa.Schema, ranges: int, site: Site) -> bool:
+    """Whether the tasks that send rows to `ranges` ranges also send the summaries that the ranges need of each other.
+
+    Not if these would have so many rows that the driver reads less from one summary of each whole range.
+    """
+    if need is None:
+        return False
+    row_bytes = sum(estimated_value_bytes(schema.field(name).type, site.costs) for name in need.columns)
+    tasks = site.slots * site.costs.scan_tasks_per_slot
+    return 2 * need.edges * ranges * tasks * row_bytes <= site.costs.max_summary_bytes
+
+
 def join_partitions(build: Size | None, probe: Size | None, site: Site) -> int:
-    """Partitions of a join whose two sides are exchanged: enough to keep every slot busy, and to fit a task's
-    memory."""
+    """Partitions of a join whose two sides are exchanged: enough to keep every slot busy, and each small enough for a
+    task's memory."""
     if build is None or probe is None:
         return exchange_partitions(None, site)
     both = Size(build.column_bytes + probe.column_bytes, build.rows + probe.rows)
@@ -119,6 +147,13 @@ def join_partitions(build: Size | None, probe: Size | None, site: Site) -> int:
 
 
 def key_partitions(size: Size | None, site: Site) -> int:
-    """Partitions of a window with PARTITION BY: enough to keep every slot busy, and half as large as would fit a
-    task's memory."""
-    return max(exchange_partitions(size, site), min(MAX_TARGETS, 2 * fewest_ranges(size, site)))
+    """Partitions of a window with PARTITION BY: enough to keep every slot busy, and each smaller than a task's
+    memory allows (`key_partitions_per_range`)."""
+    by_memory = int(site.costs.key_partitions_per_range * fewest_ranges(size, site))
+    return max(exchange_partitions(size, site), min(MAX_TARGETS, by_memory))
+
+
+def result_of(tree: LogicalPlan, subqueries: Iterable[LogicalPlan]) -> Result:
+    """The output of the last stage. Rows are in one partition if Spark has one, or adaptive execution makes one."""
+    one_partition_bytes = math.inf if spark_has_one_partition(tree) else _COALESCED_BYTES
+    return Result(one_partition_bytes, any(map(may_stop_early, (tree, *subqueries))))

@@ -1,10 +1,9 @@
-"""Scalar subqueries first: each is a step of its own, whose single value is a constant in the plan that reads it.
+"""Scalar subqueries: each is a step of its own, and its single value is a constant in the plan that reads it.
 
     SELECT … WHERE d_month_seq = (SELECT DISTINCT d_month_seq FROM date_dim WHERE …)
 
-The rest is planned when the values are known, so that `d_month_seq = 1200` prunes row groups and decides about the
-place like any other constant. Explain does not run them: there the value stays a placeholder, of which statistics say
-nothing.
+The rest is planned when the values are known, so that `d_month_seq = 1200` prunes row groups and helps to choose the
+place like any other constant. Explain does not run subqueries: their values stay placeholders, which prune nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def compute_subqueries(planner: Planner, subqueries: Mapping[int, LogicalPlan]) -> Steps[LogicalPlan]:
-    """The planner's tree with the values of its subqueries, each computed once; as it is where explain runs nothing."""
+    """The planner's tree with the values of its subqueries, each computed once; unchanged if explain runs nothing."""
     values: dict[int, tuple[Any, ...] | None] = {}
     for number in subqueries_in(planner.tree):
         pipeline = yield from planner.inside(subqueries[number]).lower_all()
@@ -44,4 +43,8 @@ def _only_row(rows: Rows) -> tuple[Any, ...] | None:
 
 def _value(scalar: pa.Scalar) -> Any:
     """The value as `Literal` has it: dates, times and intervals as integers."""
-    return scalar.value if pa.types.is_temporal(scalar.type) and scalar.is_valid else scalar.as_py()
+    try:
+        return scalar.value if pa.types.is_temporal(scalar.type) and scalar.is_valid else scalar.as_py()
+    except UnicodeDecodeError as problem:  # Spark compares the bytes, valid UTF-8 or not
+        sentence = "a scalar subquery gives a string that is not valid UTF-8"
+        raise Declined.because(Code.EXECUTION, sentence) from problem

@@ -1,23 +1,24 @@
-"""Windows. Without PARTITION BY, where to cut is asked of the data; then every range is computed on its own:
+"""Lowering of windows. Without PARTITION BY, the data tells where to cut, and each range is computed by itself:
 
-    0. read         nothing is sampled or moved where statistics show that the key is clustered: ranges read their own
-    1. sample       a few thousand order keys of each task, and what it observed of all (PartitionExtremes)
-    2. cut          ranges of equal depth; a frame that may leave the key's type belongs to Spark
-    3. exchange     each row to its range, halo rows to every range whose frames reach them; or, where moving a row
-                    costs more than reading it several times, ranges read their own after all
+    0. read         nothing is sampled or sent if statistics show that the key is clustered: ranges read their own rows
+    1. sample       a few thousand order keys of each task, and the extremes of all its rows (PartitionExtremes)
+    2. cut          ranges of equal depth; a frame that may leave the key's type is left to Spark
+    3. exchange     each row to its range, halo rows to every range whose frames reach them; or, where sending a row
+                    costs more than reading it several times, ranges read their own rows after all
     4. summarize    only where a range must know what lies outside its halo: totals, ranks, the last n values
     5. window       sort, compute, drop the halo
 
-Steps 4 and 5 share their input: what a range received is held until it is computed. If the summaries show that adding
-up range by range would not give Spark's answer, these stages are given up and the window is computed in one range. With
-PARTITION BY, the hash of the keys is all there is to it, as long as the rows of each key fit a task; where one may
-not, the same steps run in the order of (partition keys, order keys), and ranges cut through keys.
+Steps 4 and 5 share their input. On driver threads, and where ranges read their own rows, sorted ranges are held. On
+executors the sending tasks also summarize the rows (`ranges/part_summaries.py`), or both steps read Spark's shuffle. If
+the summaries show that adding up range by range would not give Spark's answer, the planner drops these stages and
+computes the window in one range. With PARTITION BY, rows are exchanged by the hash of their partition keys, if the rows
+of each key fit a task. Else the same steps run in the order of (partition keys, order keys), and cuts may divide a key.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -31,16 +32,14 @@ from sundog.expr.buffers import is_narrow
 from sundog.expr.calls import WindowCall
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr, columns_of, substitute
-from sundog.expr.ordering import SortKey
-from sundog.expr.printing import render, render_order
-from sundog.operators.base import Partitioner
-from sundog.operators.context import TaskContext
+from sundog.expr.printing import render
 from sundog.operators.window.frames.frame_need import FrameNeed
-from sundog.operators.window.ranges.carry import Carry, carries_of, read_summaries
+from sundog.operators.window.ranges.carry import Carry, read_summaries
 from sundog.operators.window.ranges.cuts import KeySample
-from sundog.operators.window.ranges.halo import CountInput, RangeRepartition
+from sundog.operators.window.ranges.halo import CountInput, RangeRepartition, RangesToCome
 from sundog.operators.window.ranges.key_ranges import largest_range
 from sundog.operators.window.ranges.own_reads import KeepRange
+from sundog.operators.window.ranges.part_summaries import PartNeed
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 from sundog.operators.window.ranges.scans import RangeScans, plan_range_scans
 from sundog.operators.window.segment_ends import EndCarries, carries_of_ends
@@ -50,10 +49,19 @@ from sundog.plan.logical import LogicalPlan, Window
 from sundog.plan.lower.aggregate import some_rows, spark_keys
 from sundog.plan.lower.estimates import estimated_row_bytes
 from sundog.plan.lower.facts import Size
-from sundog.plan.lower.scan import TableScan, lower_read, narrowed, scan_below, scan_some
-from sundog.plan.lower.sizes import fewest_ranges, key_partitions, sorted_ranges, task_count, window_ranges
+from sundog.plan.lower.scan import lower_read, narrowed, scan_below, scan_some
+from sundog.plan.lower.sizes import (
+    fewest_ranges,
+    key_partitions,
+    sampled_row_groups,
+    sorted_ranges,
+    task_count,
+    tasks_summarize,
+    window_ranges,
+)
+from sundog.plan.outputs import Exchange
 from sundog.plan.spark_rows import FirstKeys
-from sundog.plan.stages import Parts, Pipeline
+from sundog.plan.stages import Parts, Pipeline, Place, Stage, StageRows, Summaries
 from sundog.support import Code, Declined
 from sundog.tree import transform_up
 from sundog.types import is_text
@@ -82,26 +90,6 @@ class ReadsNote:
     scans: RangeScans
 
 
-@dataclass(frozen=True)
-class RangesToCome(Partitioner):
-    """Stands for a `RangeRepartition` in a plan that is only explained: a sample will say where to cut."""
-
-    input_schema: pa.Schema
-    order_by: tuple[SortKey, ...]
-    partitions: int
-    remark: str = ""
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.input_schema
-
-    def split(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[tuple[int, pa.RecordBatch]]:
-        raise InternalError("a plan that was only explained does not run")
-
-    def describe(self) -> str:
-        return f"RangeRepartition: order=[{render_order(self.order_by)}], cut by a sample{self.remark}"
-
-
 def lower_window(planner: Planner, plan: Window) -> Steps[Pipeline]:
     """The rows of a window, with a column for each call."""
     steps = WindowSteps(plan.child.schema, plan.calls, plan.partition_by, plan.order_by, planner.site.costs)
@@ -117,8 +105,10 @@ def lower_window(planner: Planner, plan: Window) -> Steps[Pipeline]:
     return (yield from _after_sample(planner, plan, steps, possible))
 
 
-def _after_sample(planner: Planner, plan: Window, steps: WindowSteps, possible: _RangeScans | None) -> Steps[Pipeline]:
-    """Cut where a sample of the order keys says; then move the rows, or have few ranges read their own."""
+def _after_sample(
+    planner: Planner, plan: Window, steps: WindowSteps, possible: _PossibleReads | None
+) -> Steps[Pipeline]:
+    """Cut where a sample of the order keys says; then send the rows, or have few ranges read their own."""
     size, site = planner.facts.size(plan), planner.site
     keys = narrowed(plan.child, set().union(*(columns_of(key.expr) for key in plan.order_by)))
     held: Pipeline | None = None
@@ -137,21 +127,21 @@ def _after_sample(planner: Planner, plan: Window, steps: WindowSteps, possible: 
                 rows = yield from _over_reads(planner, plan, steps, scans, _BY_SAMPLE)
                 if rows is not None:
                     return rows
-            else:  # even ranges would read more than statistics alone had it
-                possible = _RangeScans(scans, None)
+            else:  # even ranges would read more than the estimate from statistics
+                possible = _PossibleReads(scans, None)
     rows = held if held is not None else (yield from planner.lower(plan.child))
     if possible is None:
         counted = size if sample is None else _counted(plan.child, sample, size, site.costs)
         return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(counted, site)))
-    if possible.strategy is not None:  # ranges were given up: they would not add up after an exchange either
+    if possible.strategy is not None:  # ranges were abandoned: they would not add up after an exchange either
         return (yield from _over_exchange(planner, steps, rows, sample, 1))
-    remark = f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
-    return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site), remark))
+    note = f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
+    return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site), note))
 
 
 def _counted(rows: LogicalPlan, sample: KeySample, size: Size | None, costs: Costs) -> Size | None:
-    """The size of rows that were all sampled, which a filter, a join or a GROUP BY may have left few of. That of
-    strings is not known by their number: `size` stands, that of the tables."""
+    """The size of rows that were all sampled: a filter, a join or a GROUP BY may have left few of the tables' rows. The
+    bytes of strings do not follow from a number of rows: then `size`, that of the tables."""
     if any(is_text(field.type) for field in rows.schema):
         return size
     count = int(sample.weights.sum())
@@ -159,7 +149,7 @@ def _counted(rows: LogicalPlan, sample: KeySample, size: Size | None, costs: Cos
 
 
 def _sample(planner: Planner, steps: WindowSteps, rows: Pipeline) -> Steps[KeySample | None]:
-    """`rows` need not have more columns than the order keys."""
+    """A sample of the order keys. `rows` need not have other columns."""
     batches = yield from planner.step(replace(rows, purpose="Sample").then(steps.sample()))
     return None if batches is None else KeySample.from_batches(batches, steps.order_by)
 
@@ -167,15 +157,13 @@ def _sample(planner: Planner, steps: WindowSteps, rows: Pipeline) -> Steps[KeySa
 def _sample_some(
     planner: Planner, plan: Window, steps: WindowSteps, keys: LogicalPlan, scans: RangeScans
 ) -> Steps[KeySample | None]:
-    """A sample of a few row groups: where statistics know the extremes of all rows, it need not see them all."""
+    """A sample of a few row groups. Enough if statistics know the extremes of all rows."""
     below = scan_below(keys)
     if below is None:
         raise InternalError("a window that could read its own ranges is over more than a scan")
-    wanted = max(planner.site.costs.sample_row_groups, 2 * window_ranges(planner.facts.size(plan), planner.site))
     access = planner.facts.access(below.scan)
-    some = access.thinned(wanted)
-    size = some.column_bytes()
-    site = planner.site_of_small(size)
+    some = access.thinned(sampled_row_groups(planner.facts.size(plan), planner.site))
+    site = planner.site_of_small(size := some.column_bytes())
     tasks = task_count(size, site, site.costs.scan_tasks_per_slot)
     rows = scan_some(below.scan, some, site, "Sample", tasks).then(*below.projections)
     sample = yield from _sample(planner, steps, rows)
@@ -183,7 +171,7 @@ def _sample_some(
 
 
 def _check_reach(steps: WindowSteps, sample: KeySample) -> None:
-    """A frame that may leave the key's type belongs to Spark, which raises or wraps as its mode wants."""
+    """Decline a frame that may leave the key's type: Spark raises or wraps, as its mode says."""
     if sample.extremes.overflows(steps.need.reach, steps.order_by[0]):
         raise Declined.because(Code.RANGE_OVERFLOW, "key and offset may leave the key's type", "Window")
 
@@ -191,19 +179,18 @@ def _check_reach(steps: WindowSteps, sample: KeySample) -> None:
 def _over_exchange(
     planner: Planner, steps: WindowSteps, rows: Pipeline, sample: KeySample | None, ranges: int, remark: str = ""
 ) -> Steps[Pipeline]:
-    """The rows in key order, with the window's columns; each row moved to its range."""
+    """The rows in key order, with the window's columns; each row is sent to its range."""
     graph = planner.graph
     if sample is None:
         to_come = RangesToCome(steps.input_schema, steps.order_by, ranges, remark)
-        return graph.exchange(rows, to_come, "Window").then(steps.sort(None), steps.window(None), steps.drop())
+        return graph.exchange(rows, to_come, "Window").then(steps.sort(None), *steps.over(None))
     _check_reach(steps, sample)
     for count in dict.fromkeys((ranges, 1)):
         before = len(graph.stages)
-        move = replace(steps.repartition(sample, count, planner.site.on_threads), remark=remark)
-        moved = graph.exchange(rows, move, "Window")
+        move = replace(steps.repartition(sample, count), remark=remark)
+        moved = _moved(planner, steps, rows, move, steps.part_need)
         found = yield from _in_ranges(planner, steps, moved, move, move.partitions)
         if found is not None:
-            graph.metrics.add("ranges", move.partitions)
             graph.notes.append(ExchangeNote(steps.calls, move.ranges, sample))
             return found
         graph.give_up(graph.since(before), _NOT_ADDABLE)
@@ -213,48 +200,74 @@ def _over_exchange(
 def _over_reads(
     planner: Planner, plan: Window, steps: WindowSteps, scans: RangeScans, cut_by: str
 ) -> Steps[Pipeline | None]:
-    """The same where each range reads its own row groups; None, with the stages given up, where ranges will not do."""
-    graph, below = planner.graph, scan_below(plan.child)
+    """The same, but each range reads its own row groups; None, with the stages abandoned, if ranges do not work."""
+    graph, below, before = planner.graph, scan_below(plan.child), len(planner.graph.stages)
     if below is None:
         raise InternalError("ranges read their own rows only above a scan")
-    before = len(graph.stages)
     sources = tuple(scans.tasks(planner.facts.access(below.scan), planner.site.costs))
-    rows = Pipeline(planner.site.place, "Scan", (Parts(sources, (TableScan(below.scan),)),)).then(*below.projections)
+    rows = Pipeline(planner.site.place, "Scan", (Parts(sources),)).then(*below.projections)
     keep = steps.keep(scans.reads, cut_by)
     found = yield from _in_ranges(planner, steps, rows.then(keep), keep, len(scans.reads.reads))
     if found is None:
         graph.give_up(graph.since(before), _NOT_ADDABLE)
         return None
-    graph.metrics.add("ranges", len(scans.reads.reads))
     graph.notes.append(ReadsNote(steps.calls, scans))
     return found
+
+
+def _moved(
+    planner: Planner, steps: WindowSteps, rows: Pipeline, move: RangeRepartition, need: PartNeed | None = None
+) -> Pipeline:
+    """Rows in their ranges, summarized by the tasks that send them if `need` says how; else they are read twice.
+
+    Executors then sort them twice: holding them in order would take them from Python to the JVM, and back twice. Rows
+    that were gathered on the driver are held there, even if the site is executors.
+    """
+    twice = steps.need.two_passes and move.partitions > 1 and rows.place is Place.EXECUTORS
+    if twice and tasks_summarize(need, steps.input_schema, move.partitions, planner.site):
+        return planner.graph.exchange(rows, replace(move, parts=need), "Window")
+    return planner.graph.exchange(rows, move, "Window", readers=2 if twice else 1)
+
+
+def _for_two_passes(planner: Planner, in_order: Pipeline) -> Pipeline:
+    """Sorted ranges that two stages read: computed twice if their input may be read twice, else held."""
+    match in_order.inputs:
+        case (StageRows(stage=Stage(output=Exchange(is_kept=True))),):
+            return in_order
+        case _:
+            return planner.graph.hold(in_order)
 
 
 def _in_ranges(
     planner: Planner, steps: WindowSteps, ranges: Pipeline, move: RangeRepartition | KeepRange, count: int
 ) -> Steps[Pipeline | None]:
-    """The window over ranges of rows, in key order; None where they cannot be computed apart from each other."""
+    """The window over ranges of rows, in key order; None if they cannot be computed separately."""
     in_order = ranges.then(steps.sort(move))
     carries: Sequence[Carry] = ()
     if steps.need.two_passes and count > 1:
-        in_order = planner.graph.hold(in_order)
+        in_order = _for_two_passes(planner, in_order)
         found = yield from _carries(planner, steps, in_order, move)
         if found is None:
             return None
         carries = found
-    return replace(in_order, purpose="Window").then(steps.window(move, carries), steps.drop())
+    return replace(in_order, purpose="Window").then(*steps.over(move, carries))
 
 
 def _carries(
     planner: Planner, steps: WindowSteps, rows: Pipeline, move: RangeRepartition | KeepRange | None
 ) -> Steps[Sequence[Carry] | None]:
-    """What each range is told of the others; None where that would not give Spark's answer."""
-    batches = yield from planner.step(replace(rows, purpose="Summarize").then(steps.summarize(move)))
-    return () if batches is None else carries_of(read_summaries(batches), steps.calls)
+    """What each range must know of the others; None if that would not give Spark's answer."""
+    match rows.inputs:
+        case (StageRows(stage=Stage(output=Exchange(partitioner=RangeRepartition() as move)) as sent),) if move.parts:
+            summaries = Pipeline(rows.place, "Summarize", (Summaries(sent),))
+        case _:
+            summaries = replace(rows, purpose="Summarize").then(steps.summarize(move))
+    batches = yield from planner.step(summaries)
+    return () if batches is None else steps.carries(batches, move)
 
 
 def _without_order(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipeline]:
-    """All rows are peers: the partitions serve as ranges as they are."""
+    """A window without order: all rows are peers, so the partitions serve as ranges unchanged."""
     rows = yield from planner.lower(plan.child)
     held = planner.graph.hold(rows.then(CountInput(steps.input_schema)))
     carries = yield from _carries(planner, steps, held, None)
@@ -264,10 +277,10 @@ def _without_order(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[
 
 
 def _by_key(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipeline]:
-    """With PARTITION BY: each task has all rows of its keys, or ranges cut through keys that fit no task."""
+    """A window with PARTITION BY: each task has all rows of its keys, or, if a key fits no task, ranges within keys."""
     keys = yield from spark_keys(planner, plan)
     if not (yield from _keys_fit_tasks(planner, plan, keys)):
-        if keys is not None:  # holding Spark's rows to sample them is no part of what was found to pay
+        if keys is not None:  # holding foreign rows to sample them was not part of the costs that were compared
             raise _too_large(plan, plan.partition_by)
         return (yield from _inside_keys(planner, plan, steps))
     rows = yield from planner.lower(plan.child)
@@ -304,13 +317,12 @@ def _inside_keys(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pi
     if largest_range(sample, cut) * needed > planner.site.task_memory_bytes:
         raise _too_large(plan, [key.expr for key in inside.order])
     move = inside.repartition(cut)
-    in_order = graph.exchange(rows, move, "Window").then(inside.sort(move))
-    graph.metrics.add("ranges", move.partitions)
+    in_order = _moved(planner, steps, rows, move).then(inside.sort(move))
     carries: Sequence[EndCarries] = ()
     if steps.need.two_passes and move.partitions > 1:
-        in_order = graph.hold(in_order)
-        told = yield from planner.step(replace(in_order, purpose="Summarize").then(inside.summarize(move)))
-        found = carries_of_ends(read_summaries(told or []), steps.calls)
+        in_order = _for_two_passes(planner, in_order)
+        summaries = yield from planner.step(replace(in_order, purpose="Summarize").then(inside.summarize(move)))
+        found = carries_of_ends(read_summaries(summaries or []), steps.calls)
         if found is None:
             raise _too_large(plan, plan.partition_by, f", and {_NOT_ADDABLE}")
         carries = found
@@ -318,7 +330,7 @@ def _inside_keys(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pi
 
 
 def _have_order(plan: Window) -> bool:
-    """Whether rows can be put into the order of their partition keys; of nested values there are only hashes."""
+    """Whether rows can be sorted by their partition keys; nested values have hashes only."""
     types = [key.dtype for key in plan.partition_by]
     return all(is_narrow(dtype) or is_text(dtype) or pa.types.is_decimal(dtype) for dtype in types)
 
@@ -331,7 +343,7 @@ def _too_large(plan: Window, keys: Sequence[Expr], more: str = "") -> Declined:
 def _keys_fit_tasks(planner: Planner, plan: Window, keys: FirstKeys | None) -> Steps[bool]:
     """Whether all rows of a key fit a task's memory, as they must after a hash exchange on executors.
 
-    `keys`: what is known of those of Spark's rows.
+    `keys`: what is known of the keys of foreign rows.
     """
     site, size = planner.site, planner.size(plan)
     if site.on_threads:
@@ -344,7 +356,7 @@ def _keys_fit_tasks(planner: Planner, plan: Window, keys: FirstKeys | None) -> S
 
 
 def _largest_share(planner: Planner, plan: Window) -> Steps[float]:
-    """The share of rows of the most frequent key in a few row groups; 1 if probing would need more than a scan."""
+    """The share of rows of the most frequent key in a few row groups; 1 if a probe would need more than a scan."""
     columns: set[str] = set().union(*(columns_of(key) for key in plan.partition_by))
     same_rows = transform_up(plan.child, lambda node: node.child if isinstance(node, Window) else node)
     rows = some_rows(planner, same_rows, columns)
@@ -358,21 +370,21 @@ def _largest_share(planner: Planner, plan: Window) -> Steps[float]:
 
 
 @dataclass(frozen=True)
-class _RangeScans:
-    """How ranges could read their own rows, and which strategy pays for it; None: an exchange is cheaper."""
+class _PossibleReads:
+    """Range reads that statistics allow. `strategy`: the cheapest, None if an exchange is cheaper."""
 
     scans: RangeScans
     strategy: str | None
 
 
-def _range_scans(planner: Planner, plan: Window, steps: WindowSteps) -> _RangeScans | None:
-    """What statistics say of a window right above its scan; None where they say nothing."""
+def _range_scans(planner: Planner, plan: Window, steps: WindowSteps) -> _PossibleReads | None:
+    """What statistics show for a window right above its scan; None if they show nothing."""
     below = scan_below(plan.child)
     if below is None or steps.need.kind is FrameNeed.ONE_RANGE:
         return None
     site, size, access = planner.site, planner.facts.size(plan), planner.facts.access(below.scan)
     key = replace(plan.order_by[0], expr=substitute(plan.order_by[0].expr, below.meaning))
-    found: _RangeScans | None = None
+    found = None
     for ranges, strategy, max_reads in (
         (window_ranges(size, site), _BY_STATISTICS, site.costs.max_clustered_reads),
         (fewest_ranges(size, site), _BY_SAMPLE, site.costs.max_scattered_reads),
@@ -382,6 +394,6 @@ def _range_scans(planner: Planner, plan: Window, steps: WindowSteps) -> _RangeSc
             return None
         scans = replace(scans, reads=replace(scans.reads, key=plan.order_by[0]))
         if scans.reads.cost <= min(max_reads, site.max_reads):
-            return _RangeScans(scans, strategy)
-        found = _RangeScans(scans, None)
+            return _PossibleReads(scans, strategy)
+        found = _PossibleReads(scans, None)
     return found

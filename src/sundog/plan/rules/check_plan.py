@@ -1,4 +1,4 @@
-"""Last of the rules: changes nothing, proves every edge of the plan, and names the one that breaks."""
+"""The last rule: changes nothing, checks that every column that a node reads exists, and names one that does not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Two projections in a row become one, where that computes nothing twice.
+"""Two projections in a row become one, if that computes nothing twice.
 
-Catalyst puts a projection below each sort for the columns it needs and one above to drop them again; seen from a plan
-that reads columns by name, the two are one.
+Catalyst puts a projection below each sort for the columns it needs, and one above to drop them again. A plan that reads
+columns by name needs only one.
 """
 
 from __future__ import annotations
@@ -29,5 +29,5 @@ def _merge(plan: LogicalPlan) -> LogicalPlan:
 
 
 def _free(meaning: dict[str, Expr]) -> set[str]:
-    """Columns that cost and risk nothing, and so may be dropped unseen."""
+    """Columns that cost nothing and cannot raise, and so may be dropped."""
     return {name for name, expr in meaning.items() if isinstance(expr, Column | Literal)}

@@ -14,9 +14,9 @@ from sundog.plan.rules.push_predicate import push_predicate
 RULES: tuple[Callable[[LogicalPlan], LogicalPlan], ...] = (
     push_predicate,  # before pruning, so that columns read only by the WHERE leave the scan's output
     pull_projection,  # before merging, since the projections above and below a top-k are then neighbours
-    merge_projects,  # before pruning too: what a merged projection no longer names, nobody reads
+    merge_projects,  # before pruning too, which drops columns that a merged projection no longer reads
     prune_columns,
-    check_plan,  # last: proves what the others did
+    check_plan,  # last: checks the result of the others
 )
 
 

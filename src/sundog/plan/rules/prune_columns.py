@@ -1,4 +1,4 @@
-"""Every node carries only the columns that something above it uses, so the scan decodes only those.
+"""Column pruning: every node carries only columns that a node above it reads, so the scan decodes only those.
 
 Catalyst prunes columns at the relation by inserting projections; here the projections that only drop columns disappear
 into the scan itself.
@@ -40,7 +40,7 @@ def _prune(plan: LogicalPlan, wanted: set[str]) -> LogicalPlan:
             return plan if columns == plan.columns else replace(plan, columns=columns)
         case Foreign():
             return plan
-        case LocalRows():  # one column stays: without any, nobody would know how many rows there are
+        case LocalRows():  # one column stays: without any, the number of rows would be lost
             names = plan.schema.names
             return LocalRows(plan.batch.select([name for name in names if name in wanted] or names[:1]))
         case Filter():
@@ -100,7 +100,7 @@ def _in_order(plan: LogicalPlan, names: list[str]) -> LogicalPlan:
 
 
 def _with_rows(plan: Window) -> LogicalPlan:
-    """`count(*) OVER ()` reads no column; but something must carry the rows between tasks, so a constant does."""
+    """`count(*) OVER ()` reads no column, but rows without columns cannot be sent: they get a constant column."""
     if plan.child.schema.names:
         return plan
     carried = replace(plan, child=Project(plan.child, (NamedExpr("row#carried", Literal(True, BOOL)),)))
@@ -108,8 +108,7 @@ def _with_rows(plan: Window) -> LogicalPlan:
 
 
 def _hidden(plan: Aggregate, wanted: set[str]) -> frozenset[str]:
-    """Keys that nobody reads; but something must remain, since rows without columns cannot be told how many they
-    are."""
+    """Keys that no node above reads. One column remains, since rows without columns lose their number."""
     unread = [key.name for key in plan.keys if key.name not in wanted]
     return frozenset(unread if plan.aggregates or len(unread) < len(plan.keys) else unread[1:])
 

@@ -1,9 +1,9 @@
-"""A projection below a top-k moves above it, so that it is computed for the winners and the top-k meets its scan.
+"""A projection below a top-k moves above it: it is computed for the winners only, and the top-k is next to its scan.
 
-Spark evaluates a projection below the sort for every row of the table. Where it cannot raise, nobody sees the
-difference if only the winners' values are computed. Where it can (`a / b` under ANSI), its errors must be seen for
-every row: over a scan it is left behind as a *check*, which keeps a row group from being skipped unless its statistics
-prove that nothing in it can raise; over anything else the projection stays where it is.
+Spark evaluates a projection below the sort for every row of the table. If it cannot raise, computing only the winners'
+values makes no visible difference. If it can (`a / b` under ANSI), its errors must be raised for every row. Over a scan
+it then leaves a *check* behind: a row group is skipped only if its statistics prove that nothing in it can raise. Over
+anything else the projection stays where it is.
 """
 
 from __future__ import annotations

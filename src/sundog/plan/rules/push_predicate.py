@@ -1,6 +1,6 @@
-"""`Filter` over `Scan` moves into the scan, where statistics can answer it before anything is decoded.
+"""`Filter` over `Scan` moves into the scan, where statistics can evaluate it before anything is decoded.
 
-Catalyst has already pushed filters down to the relation, so one step is all that is left to do.
+Catalyst has already pushed filters down to the relation, so this one step is enough.
 """
 
 from __future__ import annotations

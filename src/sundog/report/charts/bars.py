@@ -8,7 +8,7 @@ from sundog.report.charts.parts import (
     COLUMN_HEIGHT,
     MAX_BARS,
     Bar,
-    Phase,
+    CaptionedBar,
     width_of,
 )
 from sundog.report.details import (
@@ -17,11 +17,11 @@ from sundog.report.details import (
 from sundog.report.wording import bytes_text, count_text, plural, seconds_text
 
 
-def phases(details: AggregateDetails) -> tuple[Phase, ...]:
-    """Rows after each step, each with how far it went down from the step before."""
+def phases(details: AggregateDetails) -> tuple[CaptionedBar, ...]:
+    """Rows after each step, each with the reduction from the step before."""
     steps = (
         ("Rows in", details.input_rows, "input"),
-        ("After the first phase", details.partial_rows, "partial"),
+        ("After the partial aggregation", details.partial_rows, "partial"),
         ("Exchanged", details.exchange_rows, "exchange"),
         ("Groups out", details.groups, "groups"),
     )
@@ -32,7 +32,7 @@ def phases(details: AggregateDetails) -> tuple[Phase, ...]:
         remark = "" if before is None else _reduction(before, count)
         if kind == "exchange" and details.exchange_bytes:
             remark = f"{remark}, {bytes_text(details.exchange_bytes)}".lstrip(", ")
-        found.append(Phase(label, count_text(count), width_of(count, most), kind, remark))
+        found.append(CaptionedBar(label, count_text(count), width_of(count, most), kind, remark))
         before = count
     return tuple(found)
 
@@ -44,7 +44,7 @@ def _reduction(before: int, after: int) -> str:
 
 
 def partition_columns(details: AggregateDetails) -> tuple[Bar, ...]:
-    """Groups of each final partition as columns: even ones mean that no task waited for another."""
+    """Groups of each final partition as columns: if they are even, no task waited for another."""
     sizes = details.groups_per_partition[:MAX_BARS]
     most = max(1, *sizes) if sizes else 1
     step = 100 / max(1, len(sizes))
@@ -58,11 +58,11 @@ def partition_columns(details: AggregateDetails) -> tuple[Bar, ...]:
     return tuple(columns)
 
 
-def timed_bars(entries: Iterable[tuple[str, float, str, str]]) -> tuple[Phase, ...]:
+def timed_bars(entries: Iterable[tuple[str, float, str, str]]) -> tuple[CaptionedBar, ...]:
     """Bars of seconds: (label, seconds, kind, remark)."""
     listed = list(entries)
     most = max((seconds for _, seconds, _, _ in listed), default=0.0)
     return tuple(
-        Phase(label, seconds_text(seconds), width_of(seconds, most), kind, remark)
+        CaptionedBar(label, seconds_text(seconds), width_of(seconds, most), kind, remark)
         for label, seconds, kind, remark in listed
     )

@@ -1,11 +1,11 @@
-"""Geometry of the pictures: from the details of a shape to bars whose places are percentages, ready for a template.
+"""Geometry of the pictures: from the details of a shape to bars in percentages, ready for a template.
 
-Horizontal places are percentages of the picture's width and vertical ones are pixels, so one SVG fits a phone and a
-wide screen without being scaled: its text keeps its size, and no script is needed to lay it out.
+Horizontal positions are percentages of the picture's width and vertical ones are pixels. So one SVG fits a phone and a
+wide screen without being scaled: its text keeps its size, and no script is needed for the layout.
 
-A table can have a hundred thousand row groups. Neighbours in the queue that met the same fate are then drawn as one
-bar; if there are still too many, the picture ends early. Either way `note` says so, and the counts beside it are of
-all.
+A table can have a hundred thousand row groups. Neighbours in the queue that have the same outcome are then drawn as one
+bar; if there are still too many, the picture ends early. In both cases `note` says so, and the counts beside it are
+those of all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sundog.report.details import (
 
 MAX_BARS = 240
 COLUMN_HEIGHT = 60.0
-LEAST_WIDTH = 0.6  # per cent: a row group whose keys are all alike is still seen
+LEAST_WIDTH = 0.6  # per cent: keeps a row group visible whose keys are all equal
 LEAST_READ_WIDTH = 1.0
 LEAST_READ_HEIGHT = 4.0  # pixels
 LONGEST_LABEL = 28
@@ -27,7 +27,7 @@ LONGEST_LABEL = 28
 
 @dataclass(frozen=True)
 class Bar:
-    """A rectangle with a meaning: `kind` chooses its pattern, `text` is what hover, focus and a screen reader say."""
+    """A rectangle with a meaning: `kind` is its pattern, `text` the text for hover, focus and screen readers."""
 
     x: float
     width: float
@@ -46,7 +46,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Line:
+class Stroke:
     x1: float
     y1: float
     x2: float
@@ -66,8 +66,8 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Table:
-    """The same picture for those who would rather read."""
+class ReadableTable:
+    """The same picture as a table, for screen readers."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -79,12 +79,12 @@ class RowGroupMap:
     height: float
     bars: tuple[Bar, ...]
     losing: tuple[Bar, ...]
-    threshold: tuple[Line, ...]
+    threshold: tuple[Stroke, ...]
     threshold_label: str
     ticks: tuple[Tick, ...]
     queue_numbers: tuple[tuple[float, str], ...]
     shares: tuple[Share, ...]
-    table: Table
+    table: ReadableTable
     note: str
 
 
@@ -96,12 +96,12 @@ class RangeMap:
     ticks: tuple[Tick, ...]
     labels: tuple[tuple[float, str], ...]
     max_rows: str
-    table: Table
+    table: ReadableTable
     note: str
 
 
 @dataclass(frozen=True)
-class Phase:
+class CaptionedBar:
     """A bar with its own caption: a phase of an aggregation, a stage, an engine."""
 
     label: str
@@ -113,18 +113,18 @@ class Phase:
 
 @dataclass(frozen=True)
 class Axis:
-    """Positions of the key to percentages of the width."""
+    """Converts positions of the key to percentages of the width."""
 
     low: KeyPoint
     high: KeyPoint
 
     def x(self, point: KeyPoint) -> float:
-        span = self.high.position / 2 - self.low.position / 2  # halved: the whole may not fit a double
+        span = self.high.position / 2 - self.low.position / 2  # halved, as the whole may overflow a double
         share = (point.position / 2 - self.low.position / 2) / span if span else 0.5
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
     def ticks(self, points: Sequence[KeyPoint]) -> tuple[Tick, ...]:
-        """Both ends, and a real value near the middle."""
+        """Both ends, and an actual value near the middle."""
         if self.low.position == self.high.position:
             return (Tick(50, shorten(self.low.label), "middle", True),)
         found = [Tick(0, shorten(self.low.label), "start", True)]

@@ -1,4 +1,4 @@
-"""The ranges of a window on the axis of its order key: what each owns, and how far it borrows."""
+"""The ranges of a window on the axis of its order key: the part that each owns, and its halo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sundog.report.charts.parts import (
     Axis,
     Bar,
     RangeMap,
-    Table,
+    ReadableTable,
     axis_of,
 )
 from sundog.report.details import (
@@ -22,7 +22,7 @@ from sundog.report.wording import plural, seconds_text
 
 
 def range_map(details: WindowDetails) -> RangeMap | None:
-    """None where there is no range to draw."""
+    """The picture; None if there is no range to draw."""
     ranges = details.ranges[:MAX_BARS]
     if not ranges:
         return None
@@ -61,7 +61,7 @@ def range_map(details: WindowDetails) -> RangeMap | None:
 
 
 def _range_bars(each: RangeMark, axis: Axis, y: float, height: float, text: str) -> list[Bar]:
-    """The owned part, and a halo wherever one was borrowed, never so thin that it is not seen."""
+    """The owned part, and the halo on each side where there is one, wide enough to be visible."""
     if each.low is None or each.high is None:
         return []
     left, right = axis.x(each.low), axis.x(each.high)
@@ -96,7 +96,7 @@ def _borrowed_text(each: RangeMark) -> str:
     return f"{count}borrowed {' and '.join(sides)}".strip()
 
 
-def _range_table(ranges: Sequence[RangeMark], total: int) -> Table:
+def _range_table(ranges: Sequence[RangeMark], total: int) -> ReadableTable:
     rows = tuple(
         (
             str(index + 1),
@@ -110,7 +110,7 @@ def _range_table(ranges: Sequence[RangeMark], total: int) -> Table:
     )
     note = f"The first {len(ranges):,} of {total:,} ranges." if total > len(ranges) else ""
     head = ("Range", "First key", "Last key", "Rows", "Halo", "Time")
-    return Table(head, rows, note)
+    return ReadableTable(head, rows, note)
 
 
 def _range_note(details: WindowDetails, drawn: Sequence[RangeMark], points: Sequence[KeyPoint]) -> str:

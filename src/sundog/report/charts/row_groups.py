@@ -1,5 +1,5 @@
-"""The row groups of a top-k, or of a scan under joins, on the axis of its key, each with its fate; of a top-k also how
-the threshold moved."""
+"""The row groups of a top-k, or of a scan under joins, on the axis of its key, each with its outcome; of a top-k also
+how the threshold moved."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sundog.report.charts.parts import (
     MAX_BARS,
     Axis,
     Bar,
-    Line,
+    ReadableTable,
     RowGroupMap,
     Share,
-    Table,
+    Stroke,
     axis_of,
 )
 from sundog.report.details import (
@@ -45,7 +45,7 @@ _STATE_KIND = {
 
 @dataclass(frozen=True)
 class _Band:
-    """Neighbours in the queue, or in the table, with one fate: `first` to `last`, counted from 0."""
+    """Neighbours in the queue, or in the table, with one outcome: `first` to `last`, counted from 0."""
 
     first: int
     last: int
@@ -57,7 +57,7 @@ class _Band:
 
     @property
     def bounds(self) -> tuple[KeyPoint, KeyPoint] | None:
-        """None if any of them has a bound that is not known."""
+        """The bounds of all; None if one of them is unknown."""
         lows = [mark.low for mark in self.marks if mark.low is not None]
         highs = [mark.high for mark in self.marks if mark.high is not None]
         if len(lows) < len(self.marks) or len(highs) < len(self.marks):
@@ -66,7 +66,7 @@ class _Band:
 
 
 def row_group_map(details: TopKDetails | ScanDetails) -> RowGroupMap | None:
-    """None where there is no row group to draw."""
+    """The picture; None if there is no row group to draw."""
     marks = details.row_groups
     if not marks:
         return None
@@ -99,10 +99,10 @@ def row_group_map(details: TopKDetails | ScanDetails) -> RowGroupMap | None:
 
 
 def _bands(marks: Sequence[RowGroupMark]) -> list[_Band]:
-    """One band per row group if they fit; else as many neighbours of one state in a band as it takes."""
+    """One band per row group if they fit; else bands of as many neighbours of one state as necessary."""
     most = -(-len(marks) // MAX_BARS)
     bands = _bands_of(marks, most)
-    while len(bands) > MAX_BARS and most < len(marks):  # the ends of runs of one state cost a few more
+    while len(bands) > MAX_BARS and most < len(marks):  # runs of one state need some more bands for their ends
         most += 1 + most // 8
         bands = _bands_of(marks, most)
     return bands
@@ -124,7 +124,7 @@ def _band_bar(band: _Band, y: float, height: float, axis: Axis | None, total: st
     bounds = band.bounds
     kind = _STATE_KIND[band.state]
     text = _band_text(band, total)
-    is_read = band.state is RowGroupState.READ  # the few that matter, among very many
+    is_read = band.state is RowGroupState.READ  # emphasised: these are few
     y, height = round(y, 2), round(max(height, LEAST_READ_HEIGHT) if is_read else height, 2)
     if bounds is None or axis is None:
         return Bar(0, 100, y, height, f"{kind} unknown", text)
@@ -154,15 +154,15 @@ def _bounds_text(band: _Band) -> str:
 
 
 def _latest_per_row_group(steps: Iterable[ThresholdStep]) -> list[ThresholdStep]:
-    """While one row group is read the threshold may move often; the next one is judged by the last value."""
+    """The last threshold for each row group: it may tighten often while one is read, and the next is compared once."""
     latest = {step.at: step for step in steps}
     return [latest[at] for at in sorted(latest)]
 
 
 def _threshold_path(
     steps: Sequence[ThresholdStep], bands: Sequence[_Band], axis: Axis, pitch: float, descending: bool
-) -> tuple[tuple[Line, ...], tuple[Bar, ...]]:
-    """A line down the queue that moves sideways when the threshold does, and the side of it where no row can win."""
+) -> tuple[tuple[Stroke, ...], tuple[Bar, ...]]:
+    """A line down the queue that moves sideways with the threshold, and the side of it on which no row can win."""
     starts = {number: index for index, band in enumerate(bands) for number in range(band.first, band.last + 1)}
     placed: dict[float, float] = {}
     for step in steps:
@@ -170,19 +170,19 @@ def _threshold_path(
             placed[round(starts[step.at] * pitch, 2)] = axis.x(step.value)
     bottom = round(len(bands) * pitch, 2)
     path = [*placed.items(), (bottom, 0.0)] if placed else []
-    lines: list[Line] = []
+    lines: list[Stroke] = []
     losing: list[Bar] = []
     for number, ((top, x), (end, following)) in enumerate(pairwise(path)):
-        lines.append(Line(x, top, x, end))
+        lines.append(Stroke(x, top, x, end))
         if number < len(path) - 2 and following != x:
-            lines.append(Line(x, end, following, end))
+            lines.append(Stroke(x, end, following, end))
         left, width = (0.0, x) if descending else (x, round(100 - x, 3))
         losing.append(Bar(left, width, top, round(end - top, 2), "losing"))
     return tuple(lines), tuple(losing)
 
 
 def _queue_numbers(bands: Sequence[_Band], pitch: float) -> tuple[tuple[float, str], ...]:
-    """A number about every 60 pixels, at the middle of its bar."""
+    """A number about every 60 pixels, in the middle of its bar."""
     every = max(1, round(60 / pitch))
     return tuple(
         (round((index + 0.5) * pitch, 2), f"{band.first + 1:,}")
@@ -205,7 +205,7 @@ def _shares(marks: Sequence[RowGroupMark]) -> tuple[Share, ...]:
     return tuple(shares)
 
 
-def _row_group_table(bands: Sequence[_Band], total: int, sequence: str) -> Table:
+def _row_group_table(bands: Sequence[_Band], total: int, sequence: str) -> ReadableTable:
     rows = []
     for band in bands:
         first, last = band.marks[0], band.marks[-1]
@@ -219,7 +219,7 @@ def _row_group_table(bands: Sequence[_Band], total: int, sequence: str) -> Table
         count = f"{sum(mark.rows for mark in band.marks):,}"
         rows.append((number, file, group, low, high, count, band.state.value))
     note = f"The first {len(bands):,} of {total:,} entries." if total > len(bands) else ""
-    return Table(
+    return ReadableTable(
         (sequence.capitalize(), "File", "Row group", "Minimum", "Maximum", "Rows", "What happened"), tuple(rows), note
     )
 
@@ -229,7 +229,7 @@ def _map_note(
 ) -> str:
     notes = []
     if len(bands) < len(details.row_groups):
-        notes.append(f"Neighbours in the {details.sequence} that met the same fate are drawn as one bar.")
+        notes.append(f"Neighbours in the {details.sequence} that have the same outcome are drawn as one bar.")
     if len(drawn) < len(bands):
         left = sum(len(band.marks) for band in bands[len(drawn) :])
         notes.append(

@@ -1,5 +1,4 @@
-"""`docs/reference/functions.md`: every function with its rules, from the table that the matchers and operators run
-on."""
+"""`docs/reference/functions.md`: every function with its rules, from the table that matchers and operators use."""
 
 from __future__ import annotations
 
@@ -10,9 +9,9 @@ from sundog.functions.table import FUNCTIONS
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP, TIMESTAMP_NTZ, spark_name
 
 INTRODUCTION = """\
-Each function with its rules, as matchers, planner and operators use them. *By group*: GROUP BY, ROLLUP, CUBE, GROUPING SETS, each also
-with FILTER and DISTINCT. *Windows*: OVER, with and without PARTITION BY, aggregates also with FILTER. Arguments of other
-types leave the query to Spark (`UNSUPPORTED_TYPE`), and so does another function (`FUNCTION`)."""
+Each function with its rules, as matchers, planner and operators use them. *By group*: GROUP BY, ROLLUP, CUBE, GROUPING
+SETS, each also with FILTER and DISTINCT. *Windows*: OVER, with and without PARTITION BY, aggregates also with FILTER.
+Arguments of other types leave the query to Spark (`UNSUPPORTED_TYPE`), and so does another function (`FUNCTION`)."""
 COLUMNS = (
     "function",
     "by group",

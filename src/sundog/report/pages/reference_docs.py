@@ -1,8 +1,6 @@
-"""The pages of `docs/reference/` and `docs/compatibility.md`, written from the declarations that the code itself runs
-on.
+"""The pages of `docs/reference/` and `docs/compatibility.md`, generated from the declarations in code.
 
-A table kept by hand beside its code is wrong after the second change. `sundog docs` writes these pages, and a test
-fails when one of them is stale.
+Tables kept by hand become wrong. `sundog docs` writes these pages, and a test fails if one of them is stale.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from sundog.config import OPTIONS, Category
+from sundog.config import OPTIONS, Heading
 from sundog.front.session.conf_table import (
     COMPUTED,
     DECLINES,
@@ -22,8 +20,7 @@ from sundog.front.session.conf_table import (
     Only,
     Why,
 )
-from sundog.metrics import METRICS
-from sundog.metrics import Category as MetricCategory
+from sundog.metrics import METRICS, Category
 from sundog.report.pages.compatibility import compatibility_parts
 from sundog.report.pages.functions_page import COLUMNS, INTRODUCTION, function_rows
 from sundog.support import Code
@@ -44,12 +41,12 @@ def pages() -> dict[str, str]:
 
 
 def stale_pages(folder: Path) -> list[str]:
-    """The names of pages in the folder that are missing or differ from what the code says."""
+    """The names of pages in the folder that are missing or differ from the generated text."""
     return [name for name, text in pages().items() if not _holds(folder / name, text)]
 
 
 def write_pages(folder: Path) -> list[str]:
-    """Bring the folder up to date; the names of the pages that were written."""
+    """Update the folder; the names of the pages that were written."""
     changed = stale_pages(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in changed:
@@ -63,7 +60,7 @@ def _holds(path: Path, text: str) -> bool:
 
 def _config() -> str:
     sections = []
-    for category in Category:
+    for category in Heading:
         rows = [
             (f"`{option.key}`", f"`{option.default}`", option.kind.expected, option.doc + _former(option.aliases))
             for option in OPTIONS.values()
@@ -85,7 +82,7 @@ def _former(aliases: Sequence[str]) -> str:
 
 
 def _metrics() -> str:
-    units = {MetricCategory.ROWS: "count", MetricCategory.BYTES: "bytes", MetricCategory.TIMING: "seconds"}
+    units = {Category.ROWS: "count", Category.BYTES: "bytes", Category.TIMING: "seconds"}
     rows = [
         (
             f"`{metric.name}`",

@@ -1,16 +1,22 @@
-"""One copy of a large value for all Python workers of an executor: they map one file into their memory.
+"""One copy of a large value for all Python workers of an application on a machine: they map one file into memory.
 
     driver: value ──► header (a small pickle) and buffers ──► broadcast variable
-    worker: file of the buffers in the executor's local folder, written by whoever comes first, mapped by all ──► value
+    worker: file of the buffers in a local folder of Spark's, written by the first worker, mapped by all ──► value
 
-A build side of a join is some arrays: columns, and the hash table over them. A worker that unpickles it has a copy of
-its own, and an executor of 16 cores has 16. Here the arrays lie in a file that all of them map, and the system keeps
-one copy. Pages are mapped privately and never written to, so that arrays are writable on paper (`columns/arrow.py`).
+A build side of a join consists of arrays: columns, and the hash table over them. A worker that unpickles it has its own
+copy, and an executor of 16 cores has 16. Here the arrays are in a file that all workers map, and the system keeps one
+copy. Pages are mapped privately and never written to, though arrays count as writable (`columns/arrow.py`).
 
-Each mapping holds a shared lock on its file, which ends with it, however the worker ends. Whoever writes a file first
-removes those that nobody maps any more; the last ones go with Spark's local folder. Nothing in the file is unpickled:
-the header comes with the broadcast variable. Where there is no such folder or no such lock, or the file is not what it
-should be, a worker has its own copy.
+The folder is one that all executors of the application on this machine have, if it is known to be one: Spark's
+standalone worker makes `executor-<uuid>` for an application, YARN `application_<number>`, and the block managers of
+executors are inside. Both delete it when the application ends, as their executors' files. Elsewhere each executor has
+its own, that of its block manager: a pod of Kubernetes has one executor, and in a local session the folder above may be
+that of all users.
+
+Each mapping holds a shared lock on its file, which ends with it, however the worker ends. A worker that writes a file
+first removes those that none maps any more; the last ones go with Spark's local folder. Nothing in the file is
+unpickled: the header comes with the broadcast variable. Without such a folder or lock, or if the file does not match, a
+worker has its own copy.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -30,13 +37,13 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-MIN_MAPPED_BYTES = 1 << 20  # below, a copy costs less than a file
 _PREFIX = "sundog-shared-"
 _ALIGNMENT = 64
+_OF_APPLICATION = re.compile(r"executor-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|application_\d+_\d+")
 
 
 class Mapped:
-    """A value in the form in which it is pickled. What is unpickled is the value, mapped where that is possible."""
+    """A value in the form in which it is pickled. Unpickled, it is the value, mapped if that is possible."""
 
     def __init__(self, value: object) -> None:
         buffers: list[pickle.PickleBuffer] = []
@@ -61,21 +68,30 @@ def _unpacked(name: str, header: bytes, sizes: tuple[int, ...], data: bytes) -> 
 
 
 def mapped_file(name: str, data: bytes) -> mmap.mmap | None:
-    """The file of this name in the executor's local folder, which holds `data`; None where it cannot be mapped."""
-    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    if fcntl is None or not folder or not data:
-        return None
-    try:
-        with _locked(folder):
-            return _map(Path(folder, name), data)
-    except OSError:  # no space, no such folder, no locks on this file system: a copy does as well
-        return None
+    """The file of this name in a local folder of Spark's, holding `data`; None if it cannot be mapped."""
+    for folder in _folders() if fcntl is not None and data else ():
+        try:
+            with _locked(folder):
+                return _map(folder / name, data)
+        except OSError:  # no space, no such folder, not ours, no locks on this file system: the next, or a copy
+            continue
+    return None
+
+
+def _folders() -> list[Path]:
+    """The folder that executors of the application share, if there is one, and this executor's own.
+
+    Spark gives an executor its folders on several disks in any order, so that of the application is the first by name.
+    """
+    own = [Path(each) for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each]
+    shared = sorted(folder.parent for folder in own if _OF_APPLICATION.fullmatch(folder.parent.name))
+    return [*shared[:1], *own[:1]]
 
 
 @contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """While no other worker of the executor writes or removes a file. They wait: one of them writes for all."""
-    with open(Path(folder, f"{_PREFIX}lock"), "ab") as file:
+def _locked(folder: Path) -> Iterator[None]:
+    """While no other worker writes or removes a file there. Others wait: one of them writes for all."""
+    with open(folder / f"{_PREFIX}lock", "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -89,11 +105,11 @@ def _map(path: Path, data: bytes) -> mmap.mmap | None:
         if found.st_uid != os.getuid() or found.st_size != len(data):
             return None
         fcntl.flock(file, fcntl.LOCK_SH)
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # has a handle of its own, and so the lock
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # duplicates the handle, which holds the lock
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Under its name only when it is whole. A worker that is killed leaves the other name behind, unlocked."""
+    """Written under another name, renamed when complete. A killed worker leaves the other name behind, unlocked."""
     handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:

@@ -2,12 +2,12 @@
 
     input ──► thread that reads it ──► a queue for each partition ──► a thread for each ──► output, in one stream
                       ▲                                                                          │
-                      └──── reads on only when nothing waits to be put out ◄─────────────────────┘
+                      └──── reads on only when no output is waiting ◄──────────────────────────────────────────┘
 
-Spark hands a task its rows as one iterator and takes what it makes as another. The thread that Spark calls on does
-both. It never waits for one side only: it waits until there is something to put out, or until the queues have run low
-and more can be read. All partitions of the input have a thread from the start, so each queue is being emptied, and a
-full one cannot keep another from being filled.
+Spark gives a task its rows as one iterator and takes its output as another. The thread that Spark calls does both. It
+never waits for one side only: it waits until there is output, or until the queues have run low and more input can be
+read. Every partition of the input has a thread from the start, so each queue is being emptied, and a full one cannot
+keep another from being filled.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from sundog.operators.context import TaskCancelled
+from sundog.operators.context import MAX_WAITING_BYTES, TaskCancelled
 
-MAX_WAITING_BYTES = 64 << 20  # of input in all queues, and of output: some blocks for each thread
 T = TypeVar("T")
 Emit = Callable[[pa.RecordBatch], None]
 Work = Callable[[int, Iterator[T], Emit], None]
@@ -48,7 +47,7 @@ class PartitionThreads(Generic[T]):
     def run(
         self, partitions: Sequence[int], items: Iterable[tuple[int, T]], threads: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """What the partitions put out, as it is made. `threads`: None, one for each, as those with input need.
+        """The output of the partitions, as it is made. `threads`: None is one for each, as partitions with input need.
 
         The first error of a thread stops the others and is raised.
         """
@@ -120,7 +119,7 @@ class PartitionThreads(Generic[T]):
             return self._unstarted.popleft() if self._unstarted and not self._cancelled.is_set() else None
 
     def _drop(self, partition: int) -> None:
-        """Forget what is left of the input of a partition that has enough: nobody would empty its queue."""
+        """Drop the remaining input of a partition that needs no more: otherwise its queue would not be emptied."""
         with self._changed:
             self._waiting_bytes -= sum(map(self._size, self._queues.pop(partition)))
             self._changed.notify_all()

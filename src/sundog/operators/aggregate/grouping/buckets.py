@@ -1,9 +1,10 @@
-"""Grouping in bulk: rows or partial groups in, partial groups or results out. Every phase is made of these functions.
+"""Grouping of whole chunks: rows or partial groups in, partial groups or results out. Every aggregation uses these
+functions.
 
 A hash table that grows with the data leaves the caches after a few hundred thousand groups, and each row then waits for
 memory. Here the rows move instead: they are scattered by hash into buckets whose table, keys and states fit the second
-cache level, and are grouped bucket after bucket in one call. 5 million distinct keys cost 41 ns a row in one table and
-6 ns in 64 buckets; moving a column costs 2.
+cache level, and each bucket is grouped in one call. 5 million distinct keys cost 41 ns a row in one table and 6 ns in
+64 buckets; moving a column costs 2 ns a row.
 
     rows ──► words, hashes ──► scatter into buckets ──► group numbers ──► accumulators
 """
@@ -32,7 +33,7 @@ from sundog.types import is_text
 class Grouped:
     """Merged groups: accumulators over all partial groups, and the keys as words.
 
-    A key column is built from its words when it is read: some queries need the keys of a few groups only, or none.
+    A key column is built from its words when it is read: some queries read the keys of a few groups only, or none.
     """
 
     layout: StateLayout
@@ -43,7 +44,7 @@ class Grouped:
     _founders: npt.NDArray[np.int32] | None = None
 
     def key(self, number: int, groups: Ints | None = None) -> Vector:
-        """One of the keys, of the given groups or of all."""
+        """A key column, of the given groups or of all."""
         if self._encoder is None or self._rows is None or self._founders is None:
             return nulls(self.layout.keys[number][1], 0)
         return self._encoder.key(number, self._rows, self._founders if groups is None else self._founders[groups])
@@ -53,12 +54,12 @@ class Grouped:
         return Chunk(self.count, keys, [accumulator.state() for accumulator in self.accumulators])
 
     def results(self) -> list[Vector]:
-        """What the calls have come to, one vector each."""
+        """The results of the calls, one vector each."""
         return [accumulator.evaluate() for accumulator in self.accumulators]
 
 
 def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk], costs: GroupingCosts) -> Grouped:
-    """Merge partial groups from anywhere. `chunks` may be empty; without keys there is one group all the same."""
+    """Partial groups merged. `chunks` may be empty; without keys the result is one group even then."""
     length = sum(chunk.length for chunk in chunks)
     if not layout.keys:
         return Grouped(layout, _merged(layout, _concat_states(layout, chunks), one_group(length)), 1)
@@ -80,7 +81,7 @@ def merge_chunks(layout: StateLayout, chunks: Sequence[Chunk], costs: GroupingCo
 
 
 def _in_buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], buckets: int) -> tuple[Encoded, Spread]:
-    """Keys with strings have their hashes, so that their words need be written only once, where they belong."""
+    """Keys in the order of their buckets. Keys with strings carry hashes, so their words are written once, in place."""
     if not encoder.layout.has_text:
         encoded = _encoded(encoder, chunks)
         spread = Spread.of(encoder, encoded, BUCKET_LEVEL, buckets)
@@ -96,7 +97,7 @@ def _encoded(encoder: KeyEncoder, chunks: Sequence[Chunk]) -> list[Encoded]:
 
 
 def _hashes(layout: KeyLayout, chunks: Sequence[Chunk]) -> list[Hashes]:
-    """The hashes of keys with strings: those that came along, or new ones."""
+    """The hashes of keys with strings: those that the chunks carry, or else computed."""
     return [layout.hashes(c.keys, c.length) if c.hashes is None else c.hashes for c in chunks]
 
 
@@ -113,7 +114,7 @@ def grouped_bytes(rows: int, words: int) -> int:
 
 
 def _buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], length: int, costs: GroupingCosts) -> int:
-    """Number of buckets that fit the cache; one where the groups seem to fit it as they are.
+    """Number of buckets that fit the cache; 1 if all groups are estimated to fit it.
 
     100 million rows of a million groups, in 64 partitions: 2.2 s in buckets, 1.6 to 1.9 s in one.
     """
@@ -129,8 +130,8 @@ def _buckets(encoder: KeyEncoder, chunks: Sequence[Chunk], length: int, costs: G
 
 
 def _estimated_groups(encoder: KeyEncoder, chunks: Sequence[Chunk], step: int) -> int:
-    """How many groups there are, judged by one row of `step` (Chao's estimate: a frequent key does not hide the rare
-    ones)."""
+    """Estimated number of groups, from one row in `step`. Chao's estimate: one frequent key does not hide the rare
+    ones."""
     parts = []
     for at, chunk in enumerate(chunks):
         rows = np.arange(0, chunk.length, step | 1)
@@ -166,9 +167,9 @@ def _starts(counts: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How the rows of several chunks go to partitions; moves their columns there.
+    """The partition of each row of several chunks; moves columns there.
 
-    Rows of one partition keep their order: chunk after chunk, and in a chunk as they lay.
+    Rows of one partition keep their order: chunk after chunk, and within a chunk as they were.
     """
 
     targets: list[Targets]
@@ -227,7 +228,7 @@ class Spread:
         return Vector(dtype, self.length, values, valid, blocks)
 
     def _texts(self, parts: Sequence[Vector], values: Ints) -> Blocks:
-        """Scatter strings, which point into blocks that all parts share then."""
+        """Scatter strings, as views into blocks that all parts then share."""
         positions = self.starts[:-1].copy()
         blocks, firsts = shared_blocks(parts)
         for part, first, target in zip(parts, firsts, self.targets, strict=True):
@@ -265,7 +266,8 @@ def spread_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, part
 def _spread(
     layout: StateLayout, chunks: Sequence[Chunk], level: int, partitions: int
 ) -> tuple[Spread, Sequence[Hashes]]:
-    """Where rows go, and the hashes of their keys if those hold strings. Words are made only where there are none."""
+    """The partition of each row, and the hashes of keys that hold strings. Words are made only if there are no
+    hashes."""
     if layout.key_layout.has_text:
         hashes = _hashes(layout.key_layout, chunks)
         return Spread.by_hash(hashes, level, partitions), hashes
@@ -281,6 +283,6 @@ def owned_rows(layout: StateLayout, keys: Sequence[Vector], length: int, shares:
 
 
 def sample_chunks(layout: StateLayout, chunks: Sequence[Chunk], level: int, partitions: int) -> list[Chunk]:
-    """The first of so many partitions only: all rows of a part of the keys."""
+    """The rows of the first of `partitions` hash partitions: all rows of a part of the keys."""
     spread, _ = _spread(layout, chunks, level, partitions)
     return [chunk.take(np.flatnonzero(target == 0)) for chunk, target in zip(chunks, spread.targets, strict=True)]

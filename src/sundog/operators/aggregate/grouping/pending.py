@@ -1,15 +1,15 @@
-"""Partial groups that wait in memory until there are enough of them to be merged well."""
+"""Partial groups collected in memory until there are enough of them to be merged in one go."""
 
 from __future__ import annotations
 
 from sundog.operators.aggregate.grouping.states import Chunk
 from sundog.operators.context import TaskContext
 
-MERGE_COPIES = 3  # of the rows, while they are merged
+MERGE_COPIES = 3  # copies of the rows that merging holds at once
 
 
 class Pending:
-    """Chunks that wait, accounted for in the task's memory."""
+    """Collected chunks, accounted for in the task's memory budget."""
 
     def __init__(self, context: TaskContext) -> None:
         self._memory = context.memory
@@ -33,5 +33,5 @@ class Pending:
 
     @property
     def too_much_to_merge(self) -> bool:
-        """Whether merging them, which needs some copies, would take more than the task's memory."""
+        """Whether merging them, with its copies, would exceed the task's memory budget."""
         return self._memory.used + (MERGE_COPIES - 1) * self.nbytes > self._memory.limit

@@ -1,4 +1,4 @@
-"""Partial groups on disk, cut by hash, so that a group-by larger than memory finishes one cut after the other."""
+"""Partial groups on disk, cut by hash, so that a GROUP BY larger than memory is finished one cut after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sundog.operators.spill_files import CUTS, SpillFiles
 
 
 class SpilledChunks:
-    """The cuts of one level; deeper levels cut one of these again, by other bits of the hash."""
+    """The cuts of one level. A cut of the next level holds a part of one of these, by further bits of the hash."""
 
     def __init__(self, layout: StateLayout, context: TaskContext, level: int, name: str) -> None:
         self._layout = layout.written
@@ -28,6 +28,6 @@ class SpilledChunks:
         return self._files.finish_writing()
 
     def read(self, cut: int) -> Iterator[Chunk]:
-        """A cut's chunks; the file is gone after the last."""
+        """A cut's chunks; its file is removed after the last."""
         for batch in self._files.read(cut):
             yield self._layout.from_batch(batch)

@@ -1,10 +1,10 @@
-"""The second phase: merge all partial groups of one hash partition, in memory or, if they do not fit, cut by cut.
+"""Merging for the final aggregation: all partial groups of one hash partition, in memory, or spilled and cut by cut.
 
-What comes in waits until all of it is there, since the whole is grouped best at once, in buckets of cache size. Where
-much is expected it waits in parts, by hash: merging makes copies, and then only those of a part. When memory runs out
-before that, what is there is merged. If that halves it, it stays; otherwise it goes to disk by hash, and each cut is
-merged on its own at the end, and cut again if it must be. A key that cannot be cut (one hot key) is always
-halved by merging, so the recursion ends.
+Partial groups are collected until the input ends, since grouping all of them at once, in buckets of cache size, is
+fastest. If many are expected, they are collected in parts by hash: merging makes copies, which are then those of one
+part only. If memory runs out earlier, the collected groups are merged. If that halves them, they stay in memory;
+otherwise they are spilled by hash. At the end each cut is merged by itself, and cut again if it does not fit. A cut
+that cannot be divided (one hot key) is always halved by merging, so the recursion ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from sundog.operators.aggregate.grouping.states import Chunk, StateLayout
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts
 
-_SAMPLED_PARTS = 64  # by hash, of which one is merged to estimate the groups of all
-_DEEPEST_LEVEL = (
-    SPILL_LEVEL + 8
-)  # of cuts of cuts: rows that share so many bits of their hash are of one key, or nearly
+# Rows that agree in the bits of the hash of all these levels of cuts are of one key, or nearly.
+_DEEPEST_LEVEL = SPILL_LEVEL + 8
 
 
 class StateMerger:
-    """Takes in partial groups and gives them back merged, a part of the keys at a time."""
+    """Takes partial groups and gives them back merged, a part of the keys at a time."""
 
     def __init__(
         self,
@@ -55,7 +53,7 @@ class StateMerger:
             self._relieve()
 
     def finish(self) -> Iterator[Grouped]:
-        """Every group once. Without keys there is one group, also where nothing came in."""
+        """Every group once. Without keys there is one group, even if nothing came in."""
         if self._spilled is None:
             yield from self._merged()
             return
@@ -85,7 +83,8 @@ class StateMerger:
         before = self._waiting_bytes
         for grouped in list(self._merged()):
             self._wait(grouped.states().compact())
-        if 2 * self._waiting_bytes <= before or not self._layout.keys or self._level >= _DEEPEST_LEVEL:
+        is_reduced = self._waiting_bytes <= before * self._costs.max_unspilled_share
+        if is_reduced or not self._layout.keys or self._level >= _DEEPEST_LEVEL:
             return
         if self._spilled is None:
             self._spilled = SpilledChunks(self._layout, self._context, self._level, self._name)
@@ -100,7 +99,7 @@ class StateMerger:
 def merge_in_parts(
     layout: StateLayout, chunks: list[Chunk], context: TaskContext, costs: GroupingCosts
 ) -> Iterator[Grouped]:
-    """Merge any number of partial groups, so many of the keys at a time that buckets of them fit the caches."""
+    """Merge any number of partial groups in parts by hash, each so large that its buckets fit the caches."""
     parts = min(costs.scatter_targets, MAX_TARGETS, sum(chunk.length for chunk in chunks) // costs.merge_part_rows + 1)
     if parts == 1 or not layout.keys:
         yield merge_chunks(layout, chunks, costs)
@@ -112,9 +111,9 @@ def merge_in_parts(
 
 
 def estimated_share(layout: StateLayout, chunks: list[Chunk], costs: GroupingCosts) -> float:
-    """Groups among rows, judged by the keys whose hash falls into one part of 64."""
+    """Estimated groups per row, from the keys of one of many hash parts."""
     if not layout.keys:
         return 0.0
-    sample = sample_chunks(layout, chunks, SAMPLE_LEVEL, _SAMPLED_PARTS)
+    sample = sample_chunks(layout, chunks, SAMPLE_LEVEL, costs.sampled_parts)
     rows = sum(chunk.length for chunk in sample)
     return merge_chunks(layout, sample, costs).count / max(rows, 1)

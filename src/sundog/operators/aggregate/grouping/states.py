@@ -1,13 +1,13 @@
-"""What travels between the phases of an aggregation: key columns and the state columns of each aggregate.
+"""The rows between partial and final aggregation: key columns and the state columns of each aggregate.
 
     UserID | SearchPhrase | count#7.0 | avg#8.0 | avg#8.1
     -------+--------------+-----------+---------+--------
-    a row is a partial group: of many rows, or of one row that was passed on as it came
+    a row is a partial group: of many rows, or of one row that skipped the partial aggregation
 
-`in_process` says that the next phase runs in the same process: strings then travel as string_view, whose rows point
-into the buffers they were read into, and the hash of keys with strings travels along. Otherwise their bytes are written
-out, so that a block can go through a shuffle, and every byte counts: the hash is made again where it is needed, and
-counts are run-end encoded, since those of rows that were passed on are all the same.
+`in_process`: the next operator runs in the same process. Strings then travel as string_view, whose rows point into the
+buffers that they were read into, and the hashes of keys with strings travel along. Otherwise the bytes of strings are
+written out, so that a block can go through a shuffle. There every byte costs time: hashes are computed again where they
+are needed, and counts are run-end encoded, since those of ungrouped rows are all 1.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class StateLayout:
 
     @cached_property
     def state_bytes(self) -> int:
-        """What the states of one group take, but for the bytes of strings."""
+        """Bytes of the states of one group, without the bytes of strings."""
         return _bytes(dtype for types in self.state_types for dtype in types)
 
     @cached_property
     def row_bytes(self) -> int:
-        """What a partial group takes with its key, but for the bytes of strings."""
+        """Bytes of a partial group with its key, without the bytes of strings."""
         return self.state_bytes + _bytes(dtype for _, dtype in self.keys)
 
     @cached_property
     def single_bytes(self) -> int:
-        """What a row takes that is passed on ungrouped, with its key, but for the bytes of strings: its counts,
-        nothing."""
+        """Bytes of a row that is passed on ungrouped, with its key, without the bytes of strings. Its counts take
+        none."""
         counts = (
             accumulator.state_types[index] for accumulator in self.accumulators() for index in accumulator.count_columns
         )
@@ -91,7 +91,7 @@ class StateLayout:
 
     @property
     def written(self) -> StateLayout:
-        """The same for a place outside this process, such as a file."""
+        """The layout of the same groups outside this process, such as in a file."""
         return StateLayout(self.keys, self.calls, in_process=False)
 
     def _travelling(self, dtype: pa.DataType) -> pa.DataType:
@@ -103,7 +103,7 @@ class StateLayout:
         return [accumulator_for(call) for call in self.calls]
 
     def to_batches(self, chunk: Chunk) -> list[pa.RecordBatch]:
-        """Batches of `schema`: one, or more where a column has more bytes of strings than an array can hold."""
+        """Batches of `schema`: one, or several if a column has more bytes of strings than an array can hold."""
         return [self._to_batch(piece) for piece in self._within_limits(chunk)]
 
     def to_exchange(self, chunk: Chunk) -> list[pa.RecordBatch]:
@@ -141,13 +141,13 @@ class StateLayout:
 
 
 def _bytes(dtypes: Iterable[pa.DataType]) -> int:
-    """What a value of each takes, with its part of the mask that tells NULLs."""
+    """Bytes of one value of each type, with its part of the NULL mask."""
     return sum(numpy_type.itemsize * words + 1 for numpy_type, words in map(storage, dtypes))
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Partial groups as vectors: `states[i]` are the state columns of the i-th call. Hashes where they are known."""
+    """Partial groups as vectors: `states[i]` are the state columns of the i-th call. `hashes` if they are known."""
 
     length: int
     keys: Sequence[Vector]
@@ -168,7 +168,7 @@ class Chunk:
         return Chunk(len(rows), keys, states, None if self.hashes is None else self.hashes.take(rows))
 
     def compact(self) -> Chunk:
-        """The same without holding on to the batches it came from."""
+        """A copy that does not hold on to the batches that it came from."""
         states = [[compact(vector) for vector in states] for states in self.states]
         return Chunk(self.length, [compact(key) for key in self.keys], states)
 

@@ -1,8 +1,7 @@
-"""The groups that the partial phase has seen: a hash table, and shortcuts for keys of few values.
+"""The groups of a partial aggregation: a hash table, and faster paths for keys with few values.
 
-Rows whose keys have been seen, and are small numbers or entries of a dictionary, find their groups in a table by value
-(`lasting_slots.py`). If such keys are new they are told apart without hashing first, and only the distinct ones are
-looked up.
+Known keys that are small numbers or entries of a dictionary find their groups in a table by value (`lasting_slots.py`).
+New ones are distinguished by value before they are hashed, so that only the distinct ones are looked up.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class GroupTable(KeyTable):
 
     def __init__(self, layout: KeyLayout, costs: KeyTableCosts) -> None:
         self._costs = costs
-        self._known = LastingSlots(layout.dtypes, costs)  # before all is cleared
+        self._known = LastingSlots(layout.dtypes, costs)  # set before `clear` of the base class runs
         super().__init__(layout)
 
     def clear(self) -> None:
@@ -33,7 +32,7 @@ class GroupTable(KeyTable):
         self.cheap = False
 
     def assign(self, keys: Sequence[Vector], length: int) -> Ids:
-        """The group of each row. `cheap` tells afterwards whether most rows could be told apart without hashing."""
+        """The group of each row. Sets `cheap`: whether most rows were distinguished without hashing."""
         known = self._known.rows_of(keys, length)
         if known is None:
             return self._find(keys, length)
@@ -49,7 +48,7 @@ class GroupTable(KeyTable):
         return ids
 
     def _find(self, keys: Sequence[Vector], length: int, known: KnownRows | None = None) -> Ids:
-        direct = direct_groups(keys, length, self._costs.direct_slots)
+        direct = direct_groups(keys, length, self._costs)
         self.cheap = direct is not None
         if direct is None:
             return self.look_up(keys, length)

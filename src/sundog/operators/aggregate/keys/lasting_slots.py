@@ -5,10 +5,10 @@ one array access.
                             id4   distance from the least value
                             slot  id2 + 128 * id4  ──►  group
 
-Only for keys that are small integers, dates, booleans, or strings that a dictionary holds, and few enough together. The
-numbers stay the same from batch to batch, so a slot keeps its group; when a key exceeds its capacity, all slots are
-cleared. 10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch
-apart and look up the distinct ones, 3 ns by slots.
+Only for keys that are small integers, dates, booleans, or strings of a dictionary, with few combinations. The numbers
+stay the same from batch to batch, so a slot keeps its group; when a key exceeds its capacity, all slots are cleared.
+10 million rows by a string and an integer: 6 ns a row to tell the keys of each batch apart and look up the distinct
+ones, 3 ns by slots.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _LEAST = -(1 << 63)
 
 
 @dataclass(frozen=True, eq=False)
-class _Numbered:
-    """A key's numbers: `entries[value]`, or value - `low` without entries. The last of `capacity` is for NULL."""
+class _NumberedKey:
+    """A key's numbers: `entries[value]`, or value - `low` without entries. The last number of `capacity` is for
+    NULL."""
 
     values: npt.NDArray[Any]
     valid: Bytes
@@ -53,19 +54,19 @@ class _Numbered:
 
 @dataclass(frozen=True, eq=False)
 class KnownRows:
-    """Rows with a slot each, in the table of the groups that are known; -1 where a slot has none yet."""
+    """The slot of each row, in the table of known groups; the entry of a slot without a group is -1."""
 
-    _key: _Numbered
+    _key: _NumberedKey
     _table: Ids
 
     def groups(self, most: int) -> tuple[Ids, int]:
-        """The group of each row, -1 where it is not known, and for how many that is so; no further than `most`."""
+        """The group of each row, -1 if unknown, and the number of unknown ones; stops counting at `most`."""
         key, ids = self._key, np.empty(len(self._key.values), np.int32)
         by_value = self._table if key.entries is None else self._table[key.entries]
         return ids, int(known_values(key.values, key.valid, key.low, by_value, most, ids))
 
     def learn(self, groups: Ids, rows: npt.NDArray[Any] | slice = slice(None)) -> None:
-        """The groups of these rows are these."""
+        """Enter these groups of these rows into the table."""
         key = self._key
         places = key.values[rows].astype(np.int64) - key.low
         if len(key.valid):
@@ -74,26 +75,27 @@ class KnownRows:
 
 
 class LastingSlots:
-    """What is known of the keys of all batches."""
+    """The slots of the keys of all batches."""
 
     def __init__(self, dtypes: Sequence[pa.DataType], costs: KeyTableCosts) -> None:
         self._max_slots = min(costs.direct_slots, MAX_SLOTS)
         self._numberings = [
-            _Strings(dtype, costs) if is_text(dtype) else _Integers(self._max_slots) for dtype in dtypes
+            _Strings(dtype, costs) if is_text(dtype) else _Integers(self._max_slots, costs.spare_slots_share)
+            for dtype in dtypes
         ]
         self._numbered_by: list[tuple[int, int]] = []
         self._table = np.empty(0, np.int32)
         self._are_few = True
 
     def forget(self) -> None:
-        """No slot has a group."""
+        """Clear the groups of all slots."""
         self._table[:] = -1
 
     def rows_of(self, keys: Sequence[Vector], length: int) -> KnownRows | None:
-        """The rows with their slots; None where the keys are of another kind, or too many."""
+        """The rows with their slots; None if the keys are of another kind, or too many."""
         if not self._are_few:
             return None
-        numbered: list[_Numbered] = []
+        numbered: list[_NumberedKey] = []
         for numbering, key in zip(self._numberings, keys, strict=True):
             numbers = numbering.of(key)
             if numbers is None:
@@ -110,39 +112,42 @@ class LastingSlots:
         return KnownRows(numbered[0] if len(keys) == 1 else _joined(numbered, length), self._table)
 
 
-def _joined(keys: Sequence[_Numbered], length: int) -> _Numbered:
-    """Several keys as one."""
+def _joined(keys: Sequence[_NumberedKey], length: int) -> _NumberedKey:
+    """Several keys as one key."""
     places = np.zeros(length, np.int32)
     stride = 1
     for key in keys:
         key.add_to(places, stride)
         stride *= key.capacity
-    return _Numbered(places, NO_MASK, 0, stride + 1)
+    return _NumberedKey(places, NO_MASK, 0, stride + 1)
 
 
 class _Integers:
     """Integers from `low` on."""
 
-    def __init__(self, max_slots: int) -> None:
+    def __init__(self, max_slots: int, spare_share: float) -> None:
         self._max_slots = max_slots
+        self._spare_share = spare_share
         self._low, self._capacity = 0, 0
         self.are_few = True
 
-    def of(self, key: Vector) -> _Numbered | None:
+    def of(self, key: Vector) -> _NumberedKey | None:
         if not is_whole_number(key):
             return None
         low, high = map(int, range_of(key.values, key.mask))
         if high >= low and not self._low <= low <= high < self._low + self._capacity - 1:
             if self._capacity:
                 low, high = min(low, self._low), max(high, self._low + self._capacity - 2)
-            spare = (high - low) // 8  # on both sides, since the next batch may bring a little more
+            spare = int((high - low) * self._spare_share)
             self._low, self._capacity = max(low - spare, _LEAST), high - low + 2 + 2 * spare
             self.are_few = self._capacity <= self._max_slots
-        return _Numbered(key.values, key.mask, self._low, self._capacity) if self._capacity and self.are_few else None
+        return (
+            _NumberedKey(key.values, key.mask, self._low, self._capacity) if self._capacity and self.are_few else None
+        )
 
 
 class _Strings:
-    """Strings of dictionaries, numbered as they come."""
+    """Strings of dictionaries, numbered in the order of appearance."""
 
     def __init__(self, dtype: pa.DataType, costs: KeyTableCosts) -> None:
         self._costs = costs
@@ -151,7 +156,7 @@ class _Strings:
         self._last: tuple[Vector, Ids] | None = None
         self.are_few = True
 
-    def of(self, key: Vector) -> _Numbered | None:
+    def of(self, key: Vector) -> _NumberedKey | None:
         if key.coded is None or key.coded.entries.length * self._costs.direct_rows_per_string > key.length:
             return None
         entries = key.coded.entries
@@ -161,4 +166,4 @@ class _Strings:
                 self._capacity *= 2
             self.are_few = self._table.count <= self._costs.direct_strings
         numbers = np.append(self._last[1], np.int32(self._capacity - 1))
-        return _Numbered(key.coded.codes, key.mask, 0, self._capacity, numbers) if self.are_few else None
+        return _NumberedKey(key.coded.codes, key.mask, 0, self._capacity, numbers) if self.are_few else None

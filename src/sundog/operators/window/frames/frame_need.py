@@ -1,16 +1,16 @@
-"""What a range must know of the rows that it does not own, for each call: this alone decides how a window is cut.
+"""What each call needs to know of rows outside a range: the basis for cutting a window into ranges.
 
 | frame or function | need | example |
 |---|---|---|
 | RANGE, offsets on both sides | the *halo*: rows whose keys lie within reach | RANGE 10 PRECEDING |
-| ROWS, offsets on both sides; lag, lead | *edges*: values of so many rows before and behind | lag(x, 2) |
-| unbounded on one side or both | *carried state*: one essence of all before (or behind) | SUM(x) OVER (ORDER BY t) |
-| rank, row_number | how many rows and keys are before | ROW_NUMBER() OVER (ORDER BY t) |
-| ntile, percent_rank, cume_dist | that, and how many rows there are | NTILE(4) OVER (ORDER BY t) |
+| ROWS, offsets on both sides; lag, lead | *edges*: values of the next rows before and behind | lag(x, 2) |
+| unbounded on one side or both | *carried state*: a summary of all rows before or behind | SUM(x) OVER (ORDER BY t) |
+| rank, row_number | the number of rows and keys before | ROW_NUMBER() OVER (ORDER BY t) |
+| ntile, percent_rank, cume_dist | that, and the number of all rows | NTILE(4) OVER (ORDER BY t) |
 
 A frame that is unbounded on one side and ends before the row on the other (UNBOUNDED PRECEDING .. 5 PRECEDING) would
-need the state at a point inside another range; it, infinite offsets and very wide ROWS frames are computed in one
-range.
+need the state at a point inside another range. Such frames, infinite offsets and very wide ROWS frames are computed in
+one range.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from sundog.functions.declaration import Order, Reach
 from sundog.functions.table import constant_of, function_of
 from sundog.operators.window.frames.order_key import is_finite
 
-MAX_EDGE_ROWS = 200_000  # of a ROWS frame, or of lag and lead: each range is handed so many values of its neighbours
+MAX_EDGE_ROWS = 200_000  # of a ROWS frame, lag or lead: values that each range receives from its neighbours, at most
 
 
 class FrameNeed(Enum):
-    """The most demanding thing that a call needs; the planner chooses its passes by it."""
+    """The greatest need of a call; the planner chooses its passes by it."""
 
-    OWN_ROWS = "own rows"  # RANGE BETWEEN CURRENT ROW AND CURRENT ROW: peers are never apart
+    OWN_ROWS = "own rows"  # RANGE BETWEEN CURRENT ROW AND CURRENT ROW: peers are in one range
     HALO = "halo"  # RANGE BETWEEN 10 PRECEDING AND CURRENT ROW; ROWS 3 PRECEDING; lag(x)
     CARRIED_STATE = "carried state"  # SUM(x) OVER (ORDER BY t); ROW_NUMBER(); RANK()
     WHOLE_COUNT = "whole count"  # NTILE(4); PERCENT_RANK(); CUME_DIST()
@@ -39,16 +39,16 @@ class FrameNeed(Enum):
 
 @dataclass(frozen=True)
 class Need:
-    """What a set of calls needs. Reaches are frames whose offset bounds move keys; edges count rows."""
+    """The need of a set of calls. `reach`: the frames whose offset bounds move keys."""
 
     kind: FrameNeed = FrameNeed.OWN_ROWS
     reach: tuple[Frame, ...] = ()
-    carried_calls: tuple[str, ...] = ()  # names of calls that need something of the rows before or behind
-    order_sensitive: bool = False  # whether the order of rows with equal keys shows
+    carried_calls: tuple[str, ...] = ()  # names of calls that need a summary of the rows before or behind
+    order_sensitive: bool = False  # whether the order of rows with equal keys changes the result
 
     @property
     def two_passes(self) -> bool:
-        """Whether all ranges must be seen once before any of them can be computed."""
+        """Whether all ranges must be summarized before any of them can be computed."""
         return bool(self.carried_calls) and self.kind is not FrameNeed.ONE_RANGE
 
 
@@ -74,7 +74,7 @@ def _need_of_frame(call: WindowCall, sensitive: bool) -> Need:
     opens = frame.start.kind is BoundKind.UNBOUNDED_PRECEDING
     stays_open = frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
     if opens or stays_open:
-        if call.in_order:  # what ranges have added up for themselves was not added up in order
+        if call.in_order:  # adding up the ranges' sums is not adding the rows in order
             return Need(FrameNeed.ONE_RANGE, _offset_frames(frame), order_sensitive=True)
         away = (opens and _is_preceding(frame.end)) or (stays_open and _is_following(frame.start))
         wide = frame.units == "rows" and max(reach_of(frame)) > MAX_EDGE_ROWS
@@ -100,7 +100,7 @@ def needs_of(calls: Sequence[WindowCall]) -> Need:
 
 
 def reach_of(frame: Frame) -> tuple[int, int]:
-    """How many rows before and behind its own a ROWS frame can reach; unbounded ends reach 0 by edges."""
+    """How many rows before and behind its own a ROWS frame can reach; 0 for an unbounded end, which has no edges."""
     before = -int(frame.start.offset) if frame.start.kind is BoundKind.OFFSET else 0
     behind = int(frame.end.offset) if frame.end.kind is BoundKind.OFFSET else 0
     return max(before, 0), max(behind, 0)

@@ -1,17 +1,17 @@
 """Arithmetic on order keys: `RANGE BETWEEN 10 PRECEDING AND 5 FOLLOWING` needs key - 10 and key + 5.
 
-Every fixed-width key becomes an int64 *word* whose order is the order of the rows: the stored integer, the unscaled
-decimal, the turned bits of a double (NaN greatest, -0.0 = 0.0); all bits flipped for DESC. Frame bounds, cut points and
-halos are then computed on words alone:
+Every fixed-width key becomes an int64 *word* whose order is the order of the rows. It is the stored integer, the
+unscaled decimal, or the reordered bits of a double (NaN greatest, -0.0 = 0.0); all bits are flipped for DESC. Frame
+bounds, cut points and halos are then computed on words alone:
 
     word of key + offset  =  word + distance            integers, decimals, dates, timestamps, either direction
                           =  encode(decode(word) + x)   floats (in their own width) and months (by the calendar)
 
-NULLs have no word. They are peers of each other and lie before or behind all values; no offset reaches across.
+NULLs have no word. They are peers of each other and come before or behind all values; no offset reaches them.
 
-An integer key plus its offset may leave its type, and Spark then raises or wraps depending on how far its frame
-pointers have come (`reach_overflows`): such queries are not taken, so nothing here overflows on rows. Decimals of
-more than 18 digits have two words and are handled by `wide_decimals.py`.
+An integer key plus its offset may leave its type. Spark then raises or wraps, depending on how far it has moved its
+frame pointers. Such queries are declined (`reach_overflows`), so nothing here overflows on rows. Decimals of more than
+18 digits have two words and are handled by `wide_decimals.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Longs = npt.NDArray[np.int64]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 DAY_MICROS = 86_400_000_000
 _EXACT = Context(prec=100)
-_MONTH_END_SLACK = 3  # days by which a month's end can pull a moved key back: from the 31st to the 28th
+_MONTH_END_SLACK = 3  # days by which the end of a month can shorten a move: from the 31st to the 28th
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RangeKey:
         return ~rank if self.descending else rank
 
     def distance(self, bound: Bound) -> int | None:
-        """What a bound adds to a word, where that is the same for all words."""
+        """What a bound adds to a word, if that is the same for all words; else None."""
         if bound.kind is BoundKind.CURRENT_ROW:
             return 0
         if bound.kind is not BoundKind.OFFSET:
@@ -66,14 +66,14 @@ class RangeKey:
         return unscaled(bound.offset, self.dtype)
 
     def moved(self, array: pa.Array, bound: Bound) -> Longs:
-        """The words of all keys, moved by the bound; for floats (in their own width) and months."""
+        """The words of all keys moved by the bound, for floats (in their own width) and months."""
         offset = -bound.offset if self.descending else bound.offset
         if bound.unit == "months":
             return self._directed(_months_later(_integer_words(array), self.dtype, offset))
         return self._moved_floats(values_of(array), offset)
 
     def move(self, word: int, bound: Bound) -> int:
-        """One word moved by the bound; held at the ends of 64 bits, beyond which there are no rows."""
+        """One word moved by the bound; limited to 64 bits, beyond which there are no rows."""
         distance = self.distance(bound)
         if distance is not None:
             return min(max(word + distance, INT64_MIN), INT64_MAX)
@@ -88,7 +88,7 @@ class RangeKey:
         return int(self._moved_floats(values, -bound.offset if self.descending else bound.offset)[0])
 
     def slack(self, bound: Bound) -> int:
-        """How far a later key can be moved to before where an earlier one is moved to: at ends of months only."""
+        """By how much a later key, moved, can come before an earlier one, moved; not 0 at ends of months only."""
         if bound.unit != "months" or not pa.types.is_timestamp(self.dtype):
             return 0
         return _MONTH_END_SLACK * DAY_MICROS
@@ -132,7 +132,7 @@ def _months_later(words: Longs, dtype: pa.DataType, months: int) -> Longs:
 
 
 def add_months(days: Longs, months: int) -> Longs:
-    """Days since the epoch, months later; the last day of the month where that one is shorter."""
+    """Dates, as days since the epoch, some months later; the last day of the month if the month is too short."""
     dates = days.astype("M8[D]")
     month = dates.astype("M8[M]")
     day_of_month = (dates - month.astype("M8[D]")).astype(np.int64)
@@ -151,7 +151,7 @@ def is_finite(bound: Bound) -> bool:
 def reach_overflows(low: int, high: int, frame: Frame, dtype: pa.DataType, descending: bool = False) -> bool:
     """Whether a key between `low` and `high` (as ranks), moved by a bound of the frame, can leave the key's type.
 
-    Then Spark raises or not depending on where its pointers are, or wraps around: not ours to answer.
+    Spark's result then depends on the position of its frame pointers (an error or not), or wraps around.
     """
     if frame.units != "range" or pa.types.is_floating(dtype):
         return False
@@ -180,5 +180,5 @@ def _limits(dtype: pa.DataType) -> tuple[int, int]:
 
 
 def rank_text(rank: int, dtype: pa.DataType) -> str:
-    """A rank for people: as the value that it stands for."""
+    """A rank as text for users: the value that it stands for."""
     return str(rank_float(rank)) if pa.types.is_floating(dtype) else str(rank)

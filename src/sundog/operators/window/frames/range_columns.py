@@ -18,12 +18,11 @@ from sundog.kernels.windows.word_sort import gather
 from sundog.types import is_plain
 
 HALO = "__halo"  # bool: the row belongs to another range
-ROW = "__row"  # int64: the row's number in its input, so that equal keys have one order everywhere
 OUTPUT_ROWS = 1 << 17  # of a batch of a range, at most
 
 
 class RangeColumns:
-    """Evaluates expressions over a table and remembers the results."""
+    """Evaluates expressions over a table and caches the results."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -44,7 +43,7 @@ class RangeColumns:
         return self._values[expr]
 
     def mask(self, predicate: Expr | None) -> Bools | None:
-        """Where a predicate is true; None for no predicate or nothing but true."""
+        """Where a predicate is true; None if there is no predicate, or it is true everywhere."""
         if predicate is None:
             return None
         mask: Bools = pc.fill_null(self.values(predicate), False).to_numpy(zero_copy_only=False)
@@ -61,10 +60,29 @@ class RangeColumns:
 
 
 def joined(column: pa.ChunkedArray) -> pa.Array:
-    """One array of all chunks."""
+    """One array of all chunks. Chunks that were cut from one array, such as the batches of a sorted range, are not
+    copied."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    chunks = column.chunks
+    if not chunks:
+        return pa.array([], column.type)
+    return pa.concat_arrays(chunks) if (whole := _in_one_memory(chunks)) is None else whole
+
+
+def _in_one_memory(chunks: Sequence[pa.Array]) -> pa.Array | None:
+    """Plain numbers without NULLs that lie one behind the other in one buffer, as one array; else None."""
+    first = chunks[0]
+    if not is_plain(first.type):
+        return None
+    values = first.buffers()[1]
+    stop = first.offset
+    for chunk in chunks:
+        own = chunk.buffers()[1]
+        if own is None or own.address != values.address or chunk.offset != stop or chunk.null_count:
+            return None
+        stop += len(chunk)
+    return pa.Array.from_buffers(first.type, stop - first.offset, [None, values], 0, first.offset)
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
@@ -82,7 +100,7 @@ def has(schema: pa.Schema, name: str) -> bool:
 
 
 def owned_span(rows: pa.Table | pa.RecordBatch) -> tuple[int, int]:
-    """The first row that belongs to the range itself and the one after the last: all rows where none is halo."""
+    """The first row that the range owns and the one after the last; all rows if none is halo."""
     if not has(rows.schema, HALO):
         return 0, rows.num_rows
     column = rows.column(HALO)
@@ -97,7 +115,7 @@ def owned_span(rows: pa.Table | pa.RecordBatch) -> tuple[int, int]:
 
 
 def picked_rows(batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """The rows, without copying where they are next to each other."""
+    """The rows, without copying if they are contiguous."""
     first, count = int(rows[0]), len(rows)
     if int(rows[-1]) - first + 1 == count:
         return batch.slice(first, count)
@@ -117,9 +135,9 @@ def taken(array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
 def parts_by_owner(
     batch: pa.RecordBatch, owners: npt.NDArray[np.int32], count: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each of `count` owners that has any, in order; without copying where they lie so already.
+    """The rows of each of `count` owners that has any, in order; without copying if they are sorted by owner.
 
-    Each part has memory of its own, so that it can be let go before the others.
+    Each part has memory of its own, so that it can be released before the others.
     """
     starts, places = np.zeros(count + 1, np.int64), np.empty(len(owners), np.int32)
     in_place = place_owned(owners, starts, places)
@@ -150,6 +168,6 @@ def _shared_out(array: pa.Array, places: npt.NDArray[np.int32], spans: Sequence[
 
 
 def runs_of(starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Rows that were grouped by a number: each number that has rows, and its rows."""
+    """Rows grouped by a number: each number that has rows, and its rows."""
     for number in np.flatnonzero(np.diff(starts)):
         yield int(number), rows[starts[number] : starts[number + 1]]

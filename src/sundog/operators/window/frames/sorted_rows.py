@@ -1,4 +1,4 @@
-"""Rows in window order, and what every function over them shares: segments, peers, and the bounds of each frame.
+"""Rows in window order, and what all functions over them share: segments, peers, and the bounds of each frame.
 
     PARTITION BY k ORDER BY t          segments   k: a a a a b b b          a frame never leaves its segment
                                        peers      t: 1 2 2 3 1 1 4          rows of one segment with equal order keys
@@ -59,7 +59,7 @@ class SortedRows:
         self._stops: dict[tuple[str, Bound], Positions] = {}
 
     def part(self, first: int, last: int) -> SortedRows:
-        """Some of the rows, on their own."""
+        """Some of the rows, by themselves."""
         count = last - first
         partition_keys = [array.slice(first, count) for array in self._partition_keys]
         order_keys = [array.slice(first, count) for array in self._order_keys]
@@ -140,7 +140,7 @@ class SortedRows:
 
     @property
     def _is_one_word(self) -> bool:
-        """Whether peers are the rows at distance 0: one pass, where finding their groups first takes three."""
+        """Whether peers are found as the rows at distance 0: one pass instead of three for finding their groups."""
         return len(self._order_keys) == 1 and is_narrow(self._order_keys[0].type)
 
     def _rows_at(self, distance: int) -> Positions:
@@ -149,10 +149,10 @@ class SortedRows:
         return result
 
     def _range_words(self, bound: Bound) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, int, Positions]:
-        """Words of the key; moved words or else the distance to move them by; segments without mixing in NULLs.
+        """Words of the key; moved words or else the distance to move them by; segments that separate NULLs from values.
 
-        A NULL's frame is all NULLs of its segment and no other row has a NULL in its frame, as long as the bound is an
-        offset. So the NULLs are a segment of their own, in which all words are equal and nothing is moved.
+        If the bound is an offset, the frame of a NULL is all NULLs of its segment, and no other frame has a NULL. So
+        NULLs are a segment of their own, in which all words are equal and none is moved.
         """
         if len(self._order_keys) != 1:
             raise InternalError("a RANGE offset needs exactly one order key")

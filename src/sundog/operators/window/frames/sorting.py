@@ -1,13 +1,14 @@
-"""A range's rows in window order.
+"""Sorting of a range's rows into window order.
 
-Sorting is most of what a window costs once frames are cheap. Keys of one word are sorted as words, least significant
-key first, each pass stable (`kernels/windows/word_sort.py`); strings and long decimals go through `expr/ordering.py`.
-Rows that are in order already, as those of logs often are, are only looked at.
+With fast frames, sorting is most of a window's cost. Keys of one word are sorted as words, least significant key first,
+each pass stable (`kernels/windows/word_sort.py`); strings and long decimals go through `expr/ordering.py`. Rows that
+are sorted already, as those of logs often are, are only checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -15,28 +16,26 @@ import pyarrow as pa
 
 from sundog.columns.arrow import from_arrow
 from sundog.columns.key_words import key_numbers
-from sundog.expr.buffers import Bools, is_narrow, validity_of
+from sundog.expr.buffers import Bools, array_from, is_narrow, validity_of
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, sort_indices
-from sundog.kernels.windows.word_sort import gather, order_of
+from sundog.kernels.windows.word_sort import gather, order_of, sorted_words
 from sundog.operators.window.frames.order_key import RangeKey
-from sundog.operators.window.frames.range_columns import ROW, RangeColumns, has, taken
-from sundog.types import is_text
+from sundog.operators.window.frames.range_columns import RangeColumns, taken
+from sundog.types import is_plain, is_text
 
 Longs = npt.NDArray[np.int64]
-_MAX_PASSES = 3  # keys that are sorted one after the other; more are sorted by `expr/ordering.py`
+_MAX_PASSES = 3  # keys that are sorted one after the other; with more, `expr/ordering.py` sorts
 _WORD_BITS = 63  # of a word that stays positive
 _SEGMENT = "__segment"
 
 
 def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequence[SortKey]) -> pa.Table:
-    """Rows of equal partition keys next to each other, by order keys and, where they are numbered, their number."""
+    """Rows grouped by partition key, then sorted by the order keys; rows with equal keys keep their order."""
     keys = [SortKey(Column(_SEGMENT, pa.int64()))] if partition_by else []
     keys += order_by
     if not keys or table.num_rows < 2:
         return table
-    if has(table.schema, ROW):
-        keys.append(SortKey(Column(ROW, pa.int64())))
     columns = RangeColumns(table)
     arrays = [_segments(columns, partition_by)] if partition_by else []
     arrays += [columns.values(key.expr) for key in keys[len(arrays) :]]
@@ -51,15 +50,32 @@ def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequen
         return table
     else:
         passes = [(word, None, True) for word in packed]
+    if len(keys) == 1 and valid[0] is None and _is_stored(keys[0].expr):
+        found = sorted_words(words[0])
+        if found is None:
+            return table
+        return take_rows(columns, found.rows, _sorted_keys(keys[0], arrays[0].type, found.words))
     order: Longs | None = None
     for word, mask, nulls_first in reversed(passes):
         order = _pass(word, mask, nulls_first, order)
     return table if order is None else take_rows(columns, order)
 
 
+def _is_stored(expr: Expr) -> bool:
+    """Whether the words of a key are the values of a column, which are then known in their order."""
+    return isinstance(expr, Column) and is_plain(expr.dtype) and not pa.types.is_floating(expr.dtype)
+
+
+def _sorted_keys(key: SortKey, dtype: pa.DataType, words: Longs | None) -> dict[str, pa.Array]:
+    """The column of a stored key from its words in order."""
+    if words is None or not isinstance(key.expr, Column):
+        return {}
+    return {key.expr.name: array_from(~words if key.descending else words, None, dtype)}
+
+
 def _segments(columns: RangeColumns, partition_by: Sequence[Expr]) -> pa.Array:
-    """A number for each row that tells its partition: the key itself if it is one, or a number for each of its
-    values."""
+    """A number for each row that identifies its partition: the key itself if it is one word, else the number of its
+    value."""
     keys = [columns.values(expr) for expr in partition_by]
     if len(keys) == 1 and is_narrow(keys[0].type) and keys[0].null_count == 0:
         return pa.array(RangeKey(keys[0].type).words(keys[0]))
@@ -67,7 +83,7 @@ def _segments(columns: RangeColumns, partition_by: Sequence[Expr]) -> pa.Array:
 
 
 def _packed(words: Sequence[Longs]) -> list[Longs]:
-    """The same order in fewer words: neighbours share one where their bits fit."""
+    """The same order in fewer words: neighbouring keys share one if their bits fit."""
     if len(words) == 1:
         return list(words)
     packed: list[Longs] = []
@@ -85,7 +101,7 @@ def _packed(words: Sequence[Longs]) -> list[Longs]:
 
 
 def _pass(words: Longs, valid: Bools | None, nulls_first: bool, order: Longs | None) -> Longs | None:
-    """The order so far, sorted by one more key; stable. None is the order of the rows as they are."""
+    """The order so far, sorted by one more key; stable. None means the present order of the rows."""
     if order is not None:
         words = _gathered(words, order)
         valid = None if valid is None else valid[order]
@@ -115,11 +131,13 @@ def _is_sorted(words: Sequence[Longs]) -> bool:
     return bool(after.all())
 
 
-def take_rows(columns: RangeColumns, order: Longs) -> pa.Table:
-    """The table's rows in another order."""
+def take_rows(columns: RangeColumns, order: Longs, known: Mapping[str, pa.Array] = MappingProxyType({})) -> pa.Table:
+    """The table's rows in another order. `known`: columns that are in that order already."""
     table = columns.table
     arrays = [
-        table.column(field.name).take(pa.array(order))
+        known[field.name]
+        if field.name in known
+        else table.column(field.name).take(pa.array(order))
         if is_text(field.type)
         else taken(columns.column(field.name), order)
         for field in table.schema

@@ -1,7 +1,7 @@
 """Frame bounds on decimals of more than 18 digits, whose unscaled values take two words.
 
-There is no 128-bit integer to compare with, so keys and moved keys are sorted together once and replaced by their
-ranks; ranks are words like any other.
+There is no 128-bit integer to compare, so keys and moved keys are sorted together once and replaced by their ranks;
+ranks are words like any other.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Cut points of the order key: ranges of about equally many rows, and no key in two of them.
+"""Cut points of the order key: ranges with about equally many rows, and no key in two of them.
 
-Equal width would not do: data is skewed, and a range is a task. So the cuts come from the data:
+Equal width would not do: data is skewed, and a range is a task. So the data gives the cuts:
 
-    a sample      each task sends a few thousand of its keys and what it observed of all of them
+    a sample      each task sends a few thousand of its keys, and the extremes of all of them
                   (`SampleKeys` -> `KeySample`, with `PartitionExtremes`)
     statistics    least and greatest key and number of rows of each row group (`KeySample.from_statistics`)
 
-A cut lies between distinct keys: rows with equal keys are peers and stay together. One hot key gets a range of its own,
-and where there are fewer keys than ranges asked for, there are fewer ranges.
+A cut is between distinct keys: rows with equal keys are peers and stay together. A hot key gets a range of its own, and
+if there are fewer keys than ranges wanted, there are fewer ranges.
 """
 
 from __future__ import annotations
@@ -35,16 +35,14 @@ from sundog.operators.window.frames.sorted_rows import changes_of
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
 
 Longs = npt.NDArray[np.int64]
-_PLACES_OF_ROW_GROUP = 64  # in a sample by statistics
-_MAX_PLACES = 1 << 20  # of all row groups
 _SAMPLED, _LEAST, _GREATEST, _PROBED, _DISTINCT = range(5)
 
 
 @dataclass(frozen=True)
 class PartitionExtremes:
-    """What was observed of the leading order key: rows, NULLs, and the least and greatest value as ranks.
+    """The leading order key of a task's rows: number of rows, NULLs, and the least and greatest value as ranks.
 
-    The ranks (`expr/ranks.py`) ignore the key's direction; they are None where there was no value.
+    The ranks (`expr/ranks.py`) ignore the key's direction; they are None if there is no value.
     """
 
     rows: int = 0
@@ -65,12 +63,12 @@ class PartitionExtremes:
 
     @classmethod
     def of_row_groups(cls, lows: RankColumn, highs: RankColumn, rows: Longs, nulls: Longs) -> PartitionExtremes:
-        """By statistics of a key of one word; `nulls` is -1 where their number is not known."""
+        """From the statistics of a key of one word; `nulls` is -1 if their number is unknown."""
         low, high = lows.extreme(np.min), highs.extreme(np.max)
         return cls(int(rows.sum()), int(np.maximum(nulls, 0).sum()), low, high)
 
     def overflows(self, frames: Sequence[Frame], key: SortKey) -> bool:
-        """Whether a frame's bound can leave the key's type for one of these rows: then the query is Spark's."""
+        """Whether a frame's bound can leave the key's type for one of these rows: then Spark runs the query."""
         if not isinstance(self.low, int) or not isinstance(self.high, int):
             return False
         low, high, dtype = self.low, self.high, key.expr.dtype
@@ -89,7 +87,7 @@ class KeySample:
 
     @classmethod
     def from_batches(cls, batches: Sequence[pa.RecordBatch], order_by: Sequence[SortKey]) -> KeySample:
-        """What all tasks sampled, together."""
+        """The samples of all tasks, together."""
         table = pa.Table.from_batches(batches, sample_schema(order_by)).combine_chunks()
         kinds = table.column("kind").to_numpy()
         counts = table.column("rows").to_numpy()
@@ -105,16 +103,16 @@ class KeySample:
         return cls(keys, weights, PartitionExtremes.merge(parts), probed / max(distinct, 1))
 
     def standing_for(self, times: float, extremes: PartitionExtremes) -> KeySample:
-        """A sample of a part of the rows as one of all, which are so many times as many and have these extremes."""
+        """A sample of some rows as a sample of all, which are `times` as many and have these extremes."""
         return replace(self, weights=np.rint(self.weights * times).astype(np.int64), extremes=extremes)
 
     @classmethod
     def from_statistics(
-        cls, lows: RankColumn, highs: RankColumn, rows: Longs, nulls: Longs, key: SortKey
+        cls, lows: RankColumn, highs: RankColumn, rows: Longs, nulls: Longs, key: SortKey, costs: WindowCosts
     ) -> KeySample | None:
-        """Row groups as if their keys were spread evenly; None where a row group with values has no bounds.
+        """Row groups as if their keys were spread evenly; None if a row group with values has no bounds.
 
-        `nulls` is -1 where their number is not known.
+        `nulls` is -1 if their number is unknown.
         """
         dtype = key.expr.dtype
         if not is_narrow(dtype) or lows.words is None or highs.words is None:
@@ -124,7 +122,7 @@ class KeySample:
         there = np.flatnonzero(values > 0)
         if not (lows.known & highs.known)[there].all():
             return None
-        most = min(max(_MAX_PLACES // max(len(there), 1), 1), _PLACES_OF_ROW_GROUP)
+        most = min(max(costs.max_places // max(len(there), 1), 1), costs.places_of_row_group)
         low, high = lows.words[there], highs.words[there]
         places, owners = _spread(low, high, np.minimum(values[there], most), pa.types.is_floating(dtype))
         steps = np.bincount(owners, minlength=len(there))
@@ -141,7 +139,7 @@ class KeySample:
 
 
 def _spread(low: Longs, high: Longs, most: Longs, floating: bool) -> tuple[Longs, Longs]:
-    """Ranks at even distances between two, of floats at even distances of the values, at most so many for each pair;
+    """Ranks at even distances between two (of floats: at even distances of the values), at most `most` for each pair;
     and the pair of each."""
     distance = high.view(np.uint64) - low.view(np.uint64)
     steps = np.minimum(most - 1, distance.astype(np.float64)).astype(np.int64) + 1
@@ -168,7 +166,7 @@ def sample_schema(order_by: Sequence[SortKey]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class SampleKeys(Operator):
-    """A few thousand of a task's order keys, and its extremes. Thins out as it goes: its size does not grow."""
+    """A few thousand of a task's order keys, and its extremes. Thinned out during the task, so its size is bounded."""
 
     order_by: tuple[SortKey, ...]
     costs: WindowCosts
@@ -213,12 +211,15 @@ class SampleKeys(Operator):
         rows = pa.array([extremes.rows, extremes.nulls, *probe] + [stride] * count, pa.int64())
         return pa.RecordBatch.from_arrays([kinds, rows, *keys], schema=self.schema)
 
-    def describe(self) -> str:
-        return f"SampleKeys: [{render_order(self.order_by)}]"
+    name = "SampleKeys"
+
+    @property
+    def details(self) -> str:
+        return f"[{render_order(self.order_by)}]"
 
 
 def _one_of_each(count: int, stride: int, random: np.random.Generator) -> Longs:
-    """A random row of every `stride` rows."""
+    """One random row of every `stride` rows."""
     starts = np.arange(0, count, stride, dtype=np.int64)
     picked: Longs = np.minimum(starts + random.integers(0, stride, len(starts)), count - 1)
     return picked
@@ -246,7 +247,7 @@ def extremes_of(array: pa.Array) -> PartitionExtremes:
 def cut_ranges(
     sample: KeySample, order_by: Sequence[SortKey], frames: Sequence[Frame], ranges: int
 ) -> WordRanges | RowRanges:
-    """At most `ranges` ranges of about equal weight, and how far the frames reach out of each."""
+    """At most `ranges` ranges of about equal weight, and how far the frames reach beyond each."""
     keys = tuple(order_by)
     rows, weights = distinct_keys(sample, keys)
     starts = cut_places(weights, ranges)
@@ -260,7 +261,7 @@ def cut_ranges(
 
 
 def distinct_keys(sample: KeySample, order_by: Sequence[SortKey]) -> tuple[Longs, Longs]:
-    """One sampled row of each distinct key, in order, and the weight of the key."""
+    """One sampled row for each distinct key, in order, and the weight of the key."""
     if not len(sample.weights):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     order = sort_indices(sample.keys, order_by)
@@ -270,10 +271,10 @@ def distinct_keys(sample: KeySample, order_by: Sequence[SortKey]) -> tuple[Longs
 
 
 def cut_places(weights: Longs, ranges: int) -> Longs:
-    """The places before which to cut a row of weights into at most `ranges` parts of like weight.
+    """The places at which to cut a list of weights into at most `ranges` parts of similar weight.
 
-    A part is closed where the next weight would take it further past its fair share of what is left than it now
-    falls short of it. So a weight of several shares stands alone, and the rest is shared among the other parts.
+    A part ends where the next weight would take it further above its fair share of the rest than it now is below it. So
+    a weight of several shares is a part of its own, and the rest is divided among the other parts.
     """
     places = []
     remaining, parts, current = float(weights.sum()), ranges, 0.0

@@ -1,14 +1,14 @@
 """Halo rows of one key as one row: a hot key with nine million rows crosses to each neighbour as a single state.
 
-Rows with equal keys lie in the same RANGE frames, so what travels to another range only to be aggregated there can be
+Rows with equal keys are in the same RANGE frames, so rows that go to another range only to be aggregated there can be
 aggregated before. A reduced row carries its key, `__halo_rows` (how many rows it stands for) and, for each call, the
-columns of the call's partial state (`MergeableFunction.state_types`). All of these are NULL on ordinary rows, which
-costs space in every row; so the planner asks for reduction only where the halo would be large.
+columns of the call's partial state (`MergeableFunction.state_types`). All of these are NULL in ordinary rows, and take
+space in every row; so the planner asks for reduction only if the halo would be large.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ Longs = npt.NDArray[np.int64]
 
 
 def is_reducible(calls: tuple[WindowCall, ...]) -> bool:
-    """Whether all calls are over RANGE frames and have partial states that may stand for rows."""
+    """Whether all calls have RANGE frames and partial states that may stand for rows."""
     return all(
         call.frame.units == "range" and not is_ranked(call) and frame_function(call).reducible and not call.in_order
         for call in calls
@@ -36,10 +36,14 @@ def is_reducible(calls: tuple[WindowCall, ...]) -> bool:
 
 @dataclass(frozen=True)
 class HaloReduction:
-    """How rows of one key become one. `key_columns` are the columns that the order keys read."""
+    """How rows of one key become one. `key_columns` are the columns that the order keys read.
+
+    `min_repetition`: rows of a key in a batch, on average, below which its rows stay as they are.
+    """
 
     calls: tuple[WindowCall, ...]
     key_columns: tuple[str, ...]
+    min_repetition: float = field(repr=False)
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -51,11 +55,11 @@ class HaloReduction:
         return [pa.field(HALO_ROWS, pa.int64()), *states]
 
     def reduce(self, rows: pa.RecordBatch, words: Longs) -> dict[str, pa.Array] | None:
-        """The columns of the reduced rows by name; None where that would not be exact or save nothing."""
+        """The columns of the reduced rows by name; None if that would not be exact, or save nothing."""
         order = np.argsort(words, kind="stable")
         ordered = words[order]
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        if 2 * len(starts) > len(words):
+        if len(starts) * self.min_repetition > len(words):
             return None
         stops = np.append(starts[1:], len(words))
         columns = RangeColumns(pa.Table.from_batches([rows.take(pa.array(order))]))

@@ -1,4 +1,4 @@
-"""Ranges inside the keys of PARTITION BY: a key whose rows do not fit a task is cut like a window that has no keys.
+"""Ranges within PARTITION BY keys: a key whose rows do not fit a task is cut like a window without PARTITION BY.
 
     sum(x) OVER (PARTITION BY p ORDER BY t RANGE 5 PRECEDING), in the order of (p, t), cut at (b, 40) and (b, 70)
 
@@ -6,8 +6,8 @@
     range 1                   b: [35 .. 39 |  40 .. 69 ]           borrowed rows are of the cut's own key
     range 2                   b: [65 .. 69 |  70 .. 99 ]   c: 0 .. 99
 
-The rows are ordered by the partition keys first. Only the first and the last key of a range may go on in other ranges,
-so a border's halo is looked for among the rows with the partition keys of its cut.
+The rows are ordered by the partition keys first. Only the first and the last key of a range may continue in other
+ranges, so the halo of a cut is among the rows with the partition keys of that cut.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class KeyRanges(RowRanges):
         for number in range(self.count - 1):
             before, behind = self._near(arrays, number)
             reaching = before & (own.owners <= number)
-            lasts[reaching] = number + 1  # later cuts come later: the last one that reaches a row stays
+            lasts[reaching] = number + 1  # cuts are in order: the last one that reaches a row wins
             reached = behind & (firsts > number)
             firsts[reached] = number
         return Routes(own.owners, firsts, lasts, int((lasts.astype(np.int64) - firsts).sum()))
 
     def _near(self, arrays: Sequence[pa.Array], number: int) -> tuple[Bools, Bools]:
-        """Rows of the cut's key that frames behind the cut reach at least, and those that frames before it reach at
-        most. A NULL order key is reached by no offset."""
+        """Rows of the cut's key that the frames behind the cut reach, as the first one; and those that the frames
+        before it reach, as the last one. No offset reaches a NULL order key."""
         bound = self.cuts[self.partition_keys].slice(number, 1)
         array = arrays[self.partition_keys]
         there = validity_of(array)
@@ -88,7 +88,7 @@ def _moves(kind: BoundKind) -> bool:
 
 
 def composite_order(partition_by: Sequence[Expr], order_by: Sequence[SortKey]) -> tuple[SortKey, ...]:
-    """The order in which the rows of a partition key are next to each other. Its direction shows nowhere."""
+    """An order in which the rows of each partition key are contiguous. Its direction does not matter."""
     return (*(SortKey(expr) for expr in partition_by), *order_by)
 
 

@@ -1,22 +1,22 @@
-"""Ranges that read their own rows: no shuffle where row-group statistics show that the key is clustered.
+"""Ranges that read their own rows: no shuffle if row-group statistics show that the key is clustered.
 
-Logs and events lie in files in the order of their time, nearly. Then the rows of a range, and the halo around them, are
-in few row groups, and the statistics say in which:
+Files of logs and events are nearly sorted by time. Then the rows of a range, and the halo around them, are in few row
+groups, and the statistics show which:
 
     row groups   [0..9] [8..19] [20..31] [30..41]          cut at 20, RANGE 5 PRECEDING
     range 0      reads 1, 2            owns keys below 20
     range 1      reads 2, 3, 4         owns keys from 20 on, needs those from 15 on: row group 2 is read twice
 
 Each task then keeps the rows it needs (`KeepRange`), marks those it does not own, and goes on as after an exchange. The
-cost is known before anything is read: the read amplification, rows read over rows. Above some reads of each row an
-exchange in memory is cheaper; one through Spark's shuffle costs a row as much as decoding it several times, so few
-ranges read for themselves even where the key is not clustered. Where they are cut a sample then says: statistics do not
-know how keys lie in a row group.
+cost is known before anything is read: the read amplification, rows read divided by rows. Above `max_clustered_reads` an
+exchange in memory is cheaper. Spark's shuffle costs as much for a row as decoding it several times, so a few ranges
+read their own rows even if the key is not clustered. A sample then gives the cuts, since statistics do not show how the
+keys of a row group are distributed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -43,7 +43,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class RangeRead:
-    """What one range reads: row groups by number; which words of the key it owns and which it needs, all inclusive."""
+    """What one range reads: row groups by number; the words that it owns and those that it needs, bounds included."""
 
     row_groups: Longs
     rows: int
@@ -54,7 +54,8 @@ class RangeRead:
 
 @dataclass(frozen=True)
 class RangeReads:
-    """All ranges, and rows read over rows. Row groups must be read in ascending order, so that ties keep one order."""
+    """All ranges, and the read amplification. Row groups must be read in ascending order, so that ties keep one
+    order."""
 
     key: SortKey
     reads: tuple[RangeRead, ...]
@@ -62,7 +63,7 @@ class RangeReads:
 
     @property
     def keys_only(self) -> RangeReads:
-        """Without the row groups: what a task must know to keep the rows of its range."""
+        """The same without row groups: what a task must know to keep the rows of its range."""
         none = np.zeros(0, np.int64)
         return replace(self, reads=tuple(replace(read, row_groups=none) for read in self.reads))
 
@@ -83,7 +84,7 @@ class RowGroupKeys:
     def of_ranks(
         cls, lows: RankColumn, highs: RankColumn, rows: Longs, nulls: Longs, key: SortKey
     ) -> RowGroupKeys | None:
-        """None where bounds are missing or the key has no words."""
+        """None if bounds are missing or the key has no words."""
         if not is_narrow(key.expr.dtype) or lows.words is None or highs.words is None:
             return None
         empty = rows == nulls
@@ -95,7 +96,7 @@ class RowGroupKeys:
 
     @cached_property
     def _by_low(self) -> tuple[Longs, Longs, Longs]:
-        """Row groups with values by their least key; these keys; and the greatest key of all up to each."""
+        """Row groups with values by their least key; these keys; and the greatest key of all up to each one."""
         there = np.flatnonzero(self.lows <= self.highs)
         order = there[np.argsort(self.lows[there], kind="stable")]
         return order, self.lows[order], np.maximum.accumulate(self.highs[order])
@@ -103,7 +104,7 @@ class RowGroupKeys:
     def _meeting(self, low: int, high: int) -> Longs:
         """The row groups that may hold a key from `low` to `high`, in their own order.
 
-        Of a clustered key these are neighbours in the order of their least keys, so that few are looked at.
+        With a clustered key these are neighbours in the order of their least keys, so that few are compared.
         """
         order, lows, reached = self._by_low
         first = int(np.searchsorted(reached, low))
@@ -137,8 +138,8 @@ def ranges_from_statistics(
     max_amplification: float,
     costs: WindowCosts,
 ) -> RangeReads | None:
-    """What each of at most `ranges` ranges reads: by the most even of the affordable cuts, or by the cheapest; None if
-    statistics cannot tell.
+    """What each of at most `ranges` ranges reads: by the most even of the affordable cuts, or by the cheapest cut; None
+    if statistics cannot tell.
 
     `lows` and `highs` are the key's bounds per row group, `nulls` its NULLs, -1 where unknown: as
     `parquet/meta/statistics.py` gives them. They need not be exact, but must hold for every row, NaN included.
@@ -147,7 +148,7 @@ def ranges_from_statistics(
     if groups is None or not int(rows.sum()):
         return None
     candidates = [_aligned_cuts(groups, key, frames, ranges)]
-    sample = KeySample.from_statistics(lows, highs, rows, nulls, key)
+    sample = KeySample.from_statistics(lows, highs, rows, nulls, key, costs)
     if sample is not None:
         inside = cut_ranges(sample, (key,), frames, ranges)
         candidates += [inside] if isinstance(inside, WordRanges) else []
@@ -160,7 +161,7 @@ def ranges_from_statistics(
 
 
 def _aligned_cuts(groups: RowGroupKeys, key: SortKey, frames: Sequence[Frame], ranges: int) -> WordRanges:
-    """Cuts where row groups begin, so that of clustered ones each is read once but for the halo."""
+    """Cuts where row groups begin, so that clustered ones are read once, except for the halo."""
     there = np.flatnonzero(groups.lows <= groups.highs)
     order = there[np.argsort(groups.lows[there], kind="stable")]
     begins, firsts = np.unique(groups.lows[order], return_index=True)
@@ -169,14 +170,14 @@ def _aligned_cuts(groups: RowGroupKeys, key: SortKey, frames: Sequence[Frame], r
 
 
 def _even(candidates: Sequence[WordRanges], sample: KeySample, max_imbalance: float) -> list[WordRanges]:
-    """Those whose largest range is not much larger than that of the best: the others leave the work to one task."""
+    """The cuts whose largest range is not much larger than that of the best one: others leave the work to one task."""
     sizes = [np.bincount(cut.routes(sample.keys).owners, weights=sample.weights).max() for cut in candidates]
     return [cut for cut, size in zip(candidates, sizes, strict=True) if size <= max_imbalance * min(sizes)]
 
 
 @dataclass(frozen=True)
 class KeepRange(Operator):
-    """Of what range i has read, the rows that it owns or needs; the latter marked as halo."""
+    """Of the rows that a range has read, those that it owns or needs; the latter marked as halo."""
 
     input_schema: pa.Schema
     ranges: RangeReads
@@ -203,13 +204,20 @@ class KeepRange(Operator):
             context.metrics.add("halo_rows_unreduced", borrowed)
             yield pa.RecordBatch.from_arrays([*picked_rows(batch, rows).columns, pa.array(halo)], schema=schema)
 
-    def describe(self) -> str:
+    name = "RangeRead"
+
+    @property
+    def details(self) -> str:
         order = render_order([self.ranges.key])
-        return f"RangeRead: order=[{order}], {self.cut_by}, rows_read={self.ranges.cost:.2f}x"
+        return f"order=[{order}], {self.cut_by}, rows_read={self.ranges.cost:.2f}x"
+
+    @property
+    def planned_metrics(self) -> Mapping[str, float]:
+        return {"ranges": len(self.ranges.reads)}
 
 
 def _kept(words: Longs, valid: Bools | None, read: RangeRead) -> tuple[Longs, Bools]:
-    """The rows that a range owns or needs, and which of them are halo. All NULLs are owned by one range."""
+    """The rows that a range owns or needs, and which of them are halo. One range owns all NULLs."""
     rows, halo = np.empty(len(words), np.int64), np.empty(len(words), np.bool_)
     there = np.empty(0, np.bool_) if valid is None else valid
     kept = keep_needed(words, there, read.owned, read.needed, read.takes_nulls, rows, halo)

@@ -1,11 +1,11 @@
 """Which ranges get a row: the one that owns its key, and those whose frames reach it.
 
 Range r owns the keys from its cut up to the next. A frame of one of its rows reaches at most from (least key it owns +
-start) to (greatest key it owns + end); what lies outside of the owned keys is the range's halo. Bounds are computed
-with the key's own arithmetic (`RangeKey.move`), so a halo is exact for floats and calendar months too.
+start) to (greatest key it owns + end). The rows among these that it does not own are the range's halo. Bounds are
+computed with the key's own arithmetic (`RangeKey.move`), so a halo is exact for floats and calendar months too.
 
-`WordRanges` serves a single key of one word, by a table of cells. `RowRanges` serves everything else, several keys,
-strings and long decimals, by comparing each batch with each cut.
+`WordRanges` is for a single key of one word, and uses a table of cells. `RowRanges` is for all other keys (several
+keys, strings, long decimals), and compares each batch with each cut.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DECIMAL_LIMIT = 10**38 - 1
 
 @dataclass(frozen=True)
 class Routes:
-    """For each row the range that owns it, and the first and last range that need it; how many copies that makes."""
+    """For each row the range that owns it, and the first and last range that need it; the number of copies."""
 
     owners: Positions
     firsts: Positions
@@ -44,7 +44,8 @@ class Routes:
 
 @dataclass(frozen=True)
 class WordRanges:
-    """Range r owns the words from cuts[r - 1] up to, but without, cuts[r]; it needs those from lows[r] to highs[r].
+    """Range r owns the words from cuts[r - 1] up to, but not including, cuts[r]; it needs those from lows[r] to
+    highs[r].
 
     NULLs belong to the first or the last range; with `nulls_apart` the last range holds nothing else.
     """
@@ -62,11 +63,11 @@ class WordRanges:
         key = RangeKey(order_by[0].expr.dtype, order_by[0].descending)
         lows, highs = [INT64_MIN], []
         for cut in cuts:
-            before = max(cut - 1, INT64_MIN)  # before the least word there are NULLs only
+            before = max(cut - 1, INT64_MIN)  # only NULLs come before the least word
             lows.append(min([cut, *(lowest_word(key, cut, frame) for frame in frames)]))
             highs.append(max([before, *(highest_word(key, before, frame) for frame in frames)]))
         highs.append(INT64_MAX)
-        # Months can move a later key to before where an earlier one went; widening keeps the bounds in order.
+        # Moved by months, a later key can come before an earlier one; widening keeps the bounds in order.
         lows = np.minimum.accumulate(np.array(lows, np.int64)[::-1])[::-1].tolist()
         highs = np.maximum.accumulate(np.array(highs, np.int64)).tolist()
         return cls(order_by, tuple(cuts), nulls_apart, tuple(lows), tuple(highs))
@@ -83,7 +84,7 @@ class WordRanges:
 
     @cached_property
     def _cells(self) -> tuple[Longs, Positions, int]:
-        """The cuts, and what a row's owner is found by."""
+        """The cuts, and the table of cells that finds a row's owner."""
         cuts = np.array(self.cuts, np.int64)
         return cuts, *cells_of(cuts)
 
@@ -128,7 +129,7 @@ def highest_word(key: RangeKey, word: int, frame: Frame) -> int:
 
 @dataclass(frozen=True)
 class RowRanges:
-    """Range r starts with row r - 1 of `cuts` (one array per key). `reaches` are the offsets of frames, if any:
+    """Range r starts with row r - 1 of `cuts` (one array per key). `reaches`: the offsets of frames, if any:
 
     how far before its least and behind its greatest key a range needs rows, in units of a long decimal.
     """
@@ -174,7 +175,7 @@ class RowRanges:
         return Routes(owners, firsts, lasts, int((lasts - firsts).sum()))
 
     def moved(self, number: int, distance: int) -> pa.Array:
-        """The cut's value moved along the order; a NULL is moved by nothing."""
+        """The cut's value moved along the order; a NULL stays NULL."""
         key, cut = self.order_by[0], self.cuts[0]
         rank = rank_at(cut, number)
         if not isinstance(rank, int):

@@ -1,11 +1,11 @@
-"""The scan of a window whose ranges read their own rows (`own_reads.py`): which, and what it costs.
+"""The scan of a window whose ranges read their own rows (`own_reads.py`): its row groups and its cost.
 
     row groups     0    1    2    3    4        range 0 reads 0, 1; range 1 reads 1, 2, 3; range 2 reads 3, 4
     at home in     0    0    1    1    2        row groups 1 and 3 are read twice and counted once
 
-Each row group is at home in the first range that reads it. That range counts its rows, so the rows that went into the
-window are known without trusting the statistics that sent them there: if these were wrong, a row would be missing at
-the end, and `check_row_accounting` says so.
+Each row group is counted by the first range that reads it, its home. So the rows that entered the window are counted
+without relying on the statistics that chose the reads. If these were wrong, a row would be missing at the end, and
+`check_row_accounting` would raise.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ import pyarrow as pa
 from sundog.expr.buffers import Bools, Indices
 from sundog.expr.calls import Frame
 from sundog.expr.ordering import SortKey
+from sundog.operators.base import Described
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import ScanCosts, WindowCosts
 from sundog.operators.scan.scan import ScanTask
+from sundog.operators.scan.table_scan import TableScan
+from sundog.operators.sources import Source
 from sundog.operators.window.ranges.cuts import KeySample, PartitionExtremes, cut_ranges
 from sundog.operators.window.ranges.own_reads import RangeReads, RowGroupKeys, ranges_from_statistics
 from sundog.operators.window.ranges.routes import WordRanges
@@ -34,7 +37,7 @@ from sundog.parquet.prune.access_plan import ParquetAccessPlan
 class RangeScans:
     """What each range reads: `reads` by the places of row groups in `slots`; `extremes` of the key, by statistics.
 
-    `sampled_rows` is how many rows each range holds, where a sample has told.
+    `sampled_rows`: the rows of each range, if a sample has shown them.
     """
 
     reads: RangeReads
@@ -44,7 +47,7 @@ class RangeScans:
     sampled_rows: tuple[int, ...] = ()
 
     def cut_by(self, sample: KeySample, frames: Sequence[Frame], ranges: int) -> RangeScans:
-        """The same row groups, with ranges where a sample of the key shows them to be even."""
+        """The same row groups, with ranges that a sample of the key shows to be even."""
         leading = replace(sample, keys=sample.keys[:1])
         cut = cut_ranges(leading, (self.reads.key,), frames, ranges)
         assert isinstance(cut, WordRanges), "a key with bounds per row group has words"
@@ -55,30 +58,44 @@ class RangeScans:
 
     def tasks(self, access: ParquetAccessPlan, costs: ScanCosts) -> list[RangeScan]:
         """One source per range."""
+        shown = TableScan(access.scanned, access.columns, access.predicate, counted=access.scanned.counted)
         home = np.full(len(self.slots), len(self.reads.reads), np.int64)
         for number, read in reversed(list(enumerate(self.reads.reads))):
             home[read.row_groups] = number
         return [
-            RangeScan(tuple(self._parts(access, costs, read.row_groups, home[read.row_groups] == number)))
+            RangeScan(tuple(self._parts(access, costs, read.row_groups, home[read.row_groups] == number)), shown)
             for number, read in enumerate(self.reads.reads)
         ]
 
     def _parts(
         self, access: ParquetAccessPlan, costs: ScanCosts, groups: Indices, at_home: Bools
     ) -> Iterator[ScanTask]:
-        """In file order; one part for as long as the row groups are all at home here, or none is."""
+        """Scans in file order; a new one starts where the home of the row groups changes."""
         changes = np.flatnonzero(np.diff(at_home)) + 1
         for start, stop in pairwise([0, *changes.tolist(), len(groups)] if len(groups) else []):
             slices = access.slices(self.slots[groups[start:stop]])
             again = not at_home[start]
-            yield ScanTask(access.reading, slices, access.columns, access.predicate, again=again, costs=costs)
+            yield ScanTask(
+                access.reading,
+                slices,
+                access.columns,
+                access.predicate,
+                again=again,
+                table=access.scanned,
+                costs=costs,
+            )
 
 
 @dataclass(frozen=True)
-class RangeScan:
-    """What one range reads. Rows of row groups that are at home here are counted as the window's input."""
+class RangeScan(Source):
+    """What one range reads. Rows of row groups with their home here are counted as the window's input."""
 
     parts: tuple[ScanTask, ...]
+    whole: TableScan  # of all ranges together
+
+    @property
+    def steps(self) -> tuple[Described, ...]:
+        return (self.whole,)
 
     def read(self, context: TaskContext) -> Iterator[pa.RecordBatch]:
         for part in self.parts:
@@ -96,9 +113,9 @@ def plan_range_scans(
     max_reads: float,
     costs: WindowCosts,
 ) -> RangeScans | None:
-    """How `ranges` ranges would read their own rows, whatever it costs; None where statistics cannot tell.
+    """How `ranges` ranges would read their own rows, whatever it costs; None if statistics cannot tell.
 
-    Cuts that read rows at most `max_reads` times are preferred by how even they are, others by what they read.
+    Among cuts that read each row at most `max_reads` times, the most even wins; else the one that reads least.
     """
     slots = access.left
     bounds = expression_bounds(key.expr, access.statistics).take(slots)

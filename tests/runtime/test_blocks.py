@@ -1,0 +1,55 @@
+"""One task of a stage on executors, called as Spark calls it: what it reports, and under which number. No JVM."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sundog.plan.sites import task_limits
+from sundog.runtime import blocks
+from sundog.runtime.blocks import TARGET, StageFunction, block_row
+from sundog.runtime.exchange import BlockOrder, encode_block
+from sundog.runtime.worker_errors import ErrorChannel
+from tests.runtime.test_processes import Reported
+
+
+def stage_function() -> StageFunction:
+    """Passes blocks on."""
+    return StageFunction(
+        stage=7,
+        sources=None,
+        columns=None,
+        pickled_operators=pickle.dumps(()),
+        operator_count=0,
+        shared=(),
+        partitioner=None,
+        result_schema=None,
+        limits=task_limits(1 << 20, 1 << 12),
+        address=TARGET,
+        order=BlockOrder.ANY,
+        first_source=0,
+        accumulator=Reported(),
+        errors=ErrorChannel.open(),
+    )
+
+
+@pytest.mark.parametrize("empty_first", [False, True])
+def test_a_task_of_a_union_without_rows_reports_apart_from_all_partitions(
+    monkeypatch: pytest.MonkeyPatch, empty_first: bool
+) -> None:
+    """The second side of an exchanged join: its partition 1, of no rows, is task 3 of the union, behind two of the
+    first side. Partition 3, of rows, is task 5. Both have counted something."""
+    function = stage_function()
+    rows = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
+    inputs: dict[int, list[pa.RecordBatch]] = {3: [], 5: [block_row(3, 0, encode_block([rows]))]}
+    for task in sorted(inputs, reverse=not empty_first):
+        monkeypatch.setattr(blocks, "_task_number", lambda number=task: number)
+        list(function(iter(inputs[task])))
+    values: dict[tuple[int, int], Any] = function.accumulator.values
+    assert len(values) == 2
+    assert {stage for stage, _ in values} == {7}
+    assert [counts[0][0] for (_, number), counts in values.items() if number >= 0] == [3], values
+    assert sum(counts[-1][4]["tasks"] for counts in values.values()) == 2
