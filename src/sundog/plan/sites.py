@@ -219,8 +219,9 @@ def task_limits(
     costs: Costs = EXECUTORS,
     process: ProcessShare | None = None,
 ) -> TaskLimits:
-    """What each task of an executors' site may hold."""
-    return TaskLimits(memory_bytes, block_bytes, costs.waiting_share, costs.machine_share, process or ProcessShare())
+    """What each task of an executors' site may hold, and how it makes blocks."""
+    shares = costs.waiting_share, costs.machine_share
+    return TaskLimits(memory_bytes, block_bytes, *shares, costs, process or ProcessShare())
 
 
 def max_output_bytes(machine_bytes: int | None, driver_max_bytes: int, costs: Costs) -> int | None:

@@ -148,7 +148,7 @@ class StageFunction:
         """The rows of a partition as rows of blocks."""
         parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
         for target, held in coalesce(parts, self.limits.block_bytes, self.limits.waiting_bytes(context.memory)):
-            block = encode_block(held)
+            block = encode_block(held, self.limits.narrowing)
             count_block(context.counts, self.partitioner, target, held, block)
             yield block_row(target, self.first_source + context.partition, block)
 

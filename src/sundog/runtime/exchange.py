@@ -18,7 +18,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from sundog.columns.narrow import narrow_table, wide_batches
+from sundog.columns.narrow import NarrowCosts, narrow_table, wide_batches
 from sundog.operators.context import TaskContext
 
 STAGE_SOURCES = 1 << 16  # more than any stage has tasks: the source of a block tells which of two stages it is from
@@ -147,7 +147,7 @@ class _WaitingBlocks:
         self._held_bytes = new
 
 
-def encode_block(batches: list[pa.RecordBatch]) -> pa.Buffer:
+def encode_block(batches: list[pa.RecordBatch], costs: NarrowCosts) -> pa.Buffer:
     """The batches as one block, each column as narrow as its values in this block allow.
 
     Rows may have no columns: then only their number is sent, for `count(*)` over a join whose keys no operator reads.
@@ -155,7 +155,7 @@ def encode_block(batches: list[pa.RecordBatch]) -> pa.Buffer:
     table = pa.Table.from_batches(batches)
     if not table.column_names:
         return _encoded_count(table.num_rows)
-    table = narrow_table(table)
+    table = narrow_table(table, costs)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())

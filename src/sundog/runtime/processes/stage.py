@@ -229,7 +229,8 @@ class TargetBlocks:
         """Put out rows for one target."""
         combined = ((target, batch) for batch in self._partitioner.combine(batches, context))
         ready = coalesce(combined, self._limits.block_bytes, self._limits.waiting_bytes(context.memory))
-        for held, block in clocked(((held, encode_block(held)) for _, held in ready), context.counts):
+        blocks = ((held, encode_block(held, self._limits.narrowing)) for _, held in ready)
+        for held, block in clocked(blocks, context.counts):
             count_block(context.counts, self._partitioner, target, held, block)
             emit(block_row(target, self._first_source, block))
 
