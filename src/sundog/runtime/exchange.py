@@ -29,9 +29,9 @@ def coalesce(
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Collect small batches per target until they make a block.
 
-    If `waiting_bytes` came in since nothing waited, all are sent, in smaller blocks: batches of several targets are
-    slices of the same arrays, whose memory is freed only with the last of them. So rows that were sent count too: one
-    waiting row of each batch would hold all batches.
+    If more than `waiting_bytes` have come in since no batch waited, all batches are sent, in smaller blocks. Rows that
+    have left in a block count too: batches of several targets are slices of the same arrays, whose memory is freed with
+    the last slice only, so that one waiting row of each batch would hold all of them.
     """
     waiting: dict[int, list[pa.RecordBatch]] = {}
     sizes: dict[int, int] = {}
