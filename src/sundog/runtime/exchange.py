@@ -19,7 +19,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from sundog.columns.narrow import NarrowCosts, narrow_table, wide_batches
-from sundog.operators.context import TaskContext
+from sundog.operators.context import MemoryBudget, TaskContext, TaskLimits
 
 STAGE_SOURCES = 1 << 16  # more than any stage has tasks: the source of a block tells which of two stages it is from
 
@@ -145,6 +145,14 @@ class _WaitingBlocks:
     def _hold(self, new: int) -> None:
         self._context.memory.resize(self._held_bytes, new)
         self._held_bytes = new
+
+
+def encoded(
+    parts: Iterator[tuple[int, pa.RecordBatch]], limits: TaskLimits, memory: MemoryBudget
+) -> Iterator[tuple[int, list[pa.RecordBatch], pa.Buffer]]:
+    """The target, the rows and the bytes of each block that the rows make."""
+    for target, held in coalesce(parts, limits.block_bytes, limits.waiting_bytes(memory)):
+        yield target, held, encode_block(held, limits.narrowing)
 
 
 def encode_block(batches: list[pa.RecordBatch], costs: NarrowCosts) -> pa.Buffer:
