@@ -198,7 +198,11 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "a rule: reads of a row with more slots than that, so that a task reads less the more of them there are",
     )
     max_exchange_partitions: int = _cost(1000, "a rule: partitions of one exchange, beyond which blocks become tiny")
-    sort_memory_factor: float = _cost(8, "peak memory of sorting and computing a range over the bytes of its columns")
+    sort_memory_factor: float = _cost(
+        8,
+        "peak memory over column bytes in files; over those in memory, 144 MB of numbers sorted, a sum of 100 rows or "
+        "row_number: 3.3, with strings 3.6; dictionaries make files smaller",
+    )
     sort_range_rows: int = _cost(
         1 << 19, "100-row average of 10 M rows: 1.12 processor seconds in 4 ranges, 0.96 in 16, 1.10 in 32"
     )
