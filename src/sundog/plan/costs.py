@@ -48,7 +48,9 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     decode_ns_per_byte: float = _cost(1.25, "4 MiB of column chunks are decoded in some 5 ms")
     task_bytes: int = _cost(4 << 20, "a task of less input takes less time than it takes to start it")
     scan_tasks_per_slot: int = _cost(4, "a task costs 0.1 ms on a thread; small ones balance load")
-    final_tasks_per_slot: int = _cost(2, "a rule: one large group does not leave the other slots idle")
+    final_tasks_per_slot: int = _cost(
+        2, "4 M rows, hits-users with half, this, 4 times: 0.15, 0.15, 0.14 s; h2o-q3: 0.10, 0.10, 0.10 s"
+    )
     grouping_task_bytes: int = _cost(
         256 << 20,
         "each task that groups builds its own table of the same groups; h2o-q3 of 4 M rows with a quarter, this, 4 "
@@ -76,7 +78,11 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "227 MiB a worker instead of 410, for 0.9 s of 8.6: below, all copies of an executor are small",
         may_be_zero=True,
     )
-    join_memory_factor: float = _cost(4, "memory of joining two exchanged sides over the bytes of their columns")
+    join_memory_factor: float = _cost(
+        4,
+        "peak memory of joining two exchanged sides over column bytes in files; over those in memory, two sides of 4 M "
+        "rows of two integers: 2.8 by hash, 1.6 by slots; of 3 M rows of four: 2.0",
+    )
     min_hot_key_factor: float = _cost(
         1.0, "a rule: a key of more rows than an average partition makes its partition twice as long as the others"
     )
