@@ -88,7 +88,14 @@ LAYERS = {
         "kernels",
         packages="numpy pyarrow",
     ),
-    "plan": layer("operators", "parquet", "tables", "expr", packages="numpy pyarrow"),
+    "plan": layer(
+        "operators",
+        "parquet",
+        "tables",
+        "columns.narrow",  # the costs of blocks
+        "expr",
+        packages="numpy pyarrow",
+    ),
     "plan.rules": layer("plan.*", "expr", packages="pyarrow"),
     "plan.lower": layer("plan.*", "operators", "parquet", "functions", "columns", "expr", packages="numpy pyarrow"),
     "versions": layer(packages="numpy pyarrow"),

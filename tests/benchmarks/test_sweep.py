@@ -11,7 +11,7 @@ import pytest
 from sundog.benchmarks.cases.catalog import select
 from sundog.benchmarks.data.catalog import find_data_set
 from sundog.benchmarks.data.command import ensure_data
-from sundog.benchmarks.sweep import FACTORS, UnknownCostError, find_costs, sweep
+from sundog.benchmarks.sweep import COSTS, FACTORS, UnknownCostError, find_costs, sweep, swept
 from sundog.plan.costs import DRIVER, SETTING
 
 
@@ -19,6 +19,12 @@ def test_a_misspelt_cost_is_told_the_nearest_name() -> None:
     assert find_costs(["bucket_bytes"]) == ["bucket_bytes"]
     with pytest.raises(UnknownCostError, match="Did you mean bucket_bytes"):
         find_costs(["buckets_bytes"])
+
+
+@pytest.mark.parametrize("name", list(COSTS))
+def test_every_value_of_a_sweep_is_one_that_the_setting_takes(name: str) -> None:
+    for factor in FACTORS:
+        assert getattr(DRIVER.changed_by({name: swept(name, factor)}), name) > 0
 
 
 @pytest.mark.spark

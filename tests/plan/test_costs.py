@@ -35,10 +35,8 @@ NO_COSTS = {
     "Spark's own": "_MIN_OVERHEAD_BYTES _OVERHEAD_FACTOR _COALESCED_BYTES",
     "places in a tuple": "TARGET SOURCE _DEVICE _COMOMENT _PAIR_COLUMNS",
     "no numbers but what holds some": "FUNCTIONS",
-    "what makes one loop fast, measured beside it": (
-        "_MIN_ROWS_PER_GROUP _MAX_DISTINCT_SHARE _MIN_ID_ROWS _MAX_ID_BYTES_SHARE"
-    ),
-    "values of a column that stand for all until all are looked at": "_SAMPLE_VALUES _SAMPLE_STRINGS _MEASURED_STRINGS",
+    "what makes one loop fast, measured beside it": "_MIN_ROWS_PER_GROUP",
+    "values of a column that stand for all where their bytes are estimated": "_MEASURED_STRINGS",
     "bounds of memory, and what code takes of it": (
         "DEFAULT_MEMORY_BYTES DEFAULT_BLOCK_BYTES CODE_BYTES CODE_ADDRESS_BYTES TASK_BYTES MIN_TASK_BYTES "
         "MIN_PYTHON_SHARE MAX_WAITING_BYTES _WAITING_SHARE _WRITING_SHARE _MIN_SHARE MERGE_COPIES CUTS "
@@ -58,7 +56,7 @@ NO_COSTS_INSIDE = {
         "columns/arrow.py:_from_text columns/key_layout.py:KeyLayout.decode_key columns/key_layout.py:KeyLayout.encode "
         "columns/key_layout.py:KeyLayout.hashes columns/key_layout.py:KeyLayout.null_words "
         "columns/key_layout.py:KeyLayout.scatter columns/key_layout.py:_bits columns/key_sets.py:_word_set "
-        "columns/key_table.py:KeyTable.nbytes columns/narrow.py:_narrowed columns/stored_text.py:_words "
+        "columns/key_table.py:KeyTable.nbytes columns/stored_text.py:_words "
         "operators/aggregate/grouping/buckets.py:grouped_bytes operators/aggregate/keys/lasting_slots.py:_Integers.of"
     ),
     "days of a month, and the ends of the calendar": (

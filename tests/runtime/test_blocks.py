@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from sundog.plan.costs import EXECUTORS, Costs
 from sundog.plan.sites import task_limits
 from sundog.runtime import blocks
 from sundog.runtime.blocks import TARGET, StageFunction, block_row
@@ -16,7 +18,7 @@ from sundog.runtime.worker_errors import ErrorChannel
 from tests.runtime.test_processes import Reported
 
 
-def stage_function() -> StageFunction:
+def stage_function(costs: Costs = EXECUTORS) -> StageFunction:
     """Passes blocks on."""
     return StageFunction(
         stage=7,
@@ -27,7 +29,7 @@ def stage_function() -> StageFunction:
         shared=(),
         partitioner=None,
         result_schema=None,
-        limits=task_limits(1 << 20, 1 << 12),
+        limits=task_limits(1 << 20, 1 << 12, costs),
         address=TARGET,
         order=BlockOrder.ANY,
         first_source=0,
@@ -44,7 +46,7 @@ def test_a_task_of_a_union_without_rows_reports_apart_from_all_partitions(
     first side. Partition 3, of rows, is task 5. Both have counted something."""
     function = stage_function()
     rows = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
-    inputs: dict[int, list[pa.RecordBatch]] = {3: [], 5: [block_row(3, 0, encode_block([rows]))]}
+    inputs: dict[int, list[pa.RecordBatch]] = {3: [], 5: [block_row(3, 0, encode_block([rows], EXECUTORS))]}
     for task in sorted(inputs, reverse=not empty_first):
         monkeypatch.setattr(blocks, "_task_number", lambda number=task: number)
         list(function(iter(inputs[task])))
@@ -53,3 +55,12 @@ def test_a_task_of_a_union_without_rows_reports_apart_from_all_partitions(
     assert {stage for stage, _ in values} == {7}
     assert [counts[0][0] for (_, number), counts in values.items() if number >= 0] == [3], values
     assert sum(counts[-1][4]["tasks"] for counts in values.values()) == 2
+
+
+@pytest.mark.parametrize(("min_rows", "is_coded"), [(100, True), (101, False)])
+def test_the_blocks_of_a_task_are_made_by_the_costs_of_its_site(min_rows: int, is_coded: bool) -> None:
+    costs = replace(EXECUTORS, min_coded_rows=min_rows)
+    rows = pa.RecordBatch.from_pydict({"s": ["a string that repeats"] * 100})
+    (sent,) = stage_function(costs)(iter([block_row(0, 0, encode_block([rows], costs))]))
+    schema = pa.ipc.open_stream(sent.column(2)[0].as_buffer()).schema
+    assert pa.types.is_dictionary(schema.field("s").type) == is_coded

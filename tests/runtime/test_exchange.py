@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from sundog.columns.deltas import steps_of, values_of_steps
 from sundog.operators.context import MemoryBudget, ScratchFolder, TaskContext
+from sundog.plan.costs import EXECUTORS, Costs
 from sundog.runtime.exchange import STAGE_SOURCES, BlockOrder, coalesce, decode_block, encode_block, in_block_order
 from tests.oracle.batches import record_batches
 
@@ -51,7 +53,7 @@ def bits(array: pa.Array) -> list[object]:
 @given(record_batches(pa.schema([(f"c{number}", dtype) for number, dtype in enumerate(TYPES)])), st.integers(1, 3))
 def test_a_block_holds_what_was_put_in(batch: pa.RecordBatch, copies: int) -> None:
     batches = [batch] * copies
-    decoded = pa.Table.from_batches(decode_block(encode_block(batches)), batch.schema)
+    decoded = pa.Table.from_batches(decode_block(encode_block(batches, EXECUTORS)), batch.schema)
     expected = pa.Table.from_batches(batches)
     assert decoded.schema == expected.schema
     for ours, theirs in zip(decoded.columns, expected.columns, strict=True):
@@ -99,7 +101,7 @@ def test_a_block_holds_what_was_put_in(batch: pa.RecordBatch, copies: int) -> No
 def test_numbers_travel_as_narrow_as_they_are(
     values: list[object], dtype: pa.DataType, travels_as: pa.DataType
 ) -> None:
-    block = encode_block([pa.record_batch([pa.array(values, dtype)], names=["n"])])
+    block = encode_block([pa.record_batch([pa.array(values, dtype)], names=["n"])], EXECUTORS)
     assert pa.ipc.open_stream(block).schema.field("n").type == travels_as
     (decoded,) = decode_block(block)
     assert decoded.schema.field("n").type == dtype
@@ -134,7 +136,7 @@ def test_values_that_grow_by_little_travel_as_steps(
     array = pa.array(list(values), dtype)
     size = -(-len(array) // cuts)
     parts = [pa.record_batch([array.slice(start, size)], names=["n"]) for start in range(0, len(array), size)]
-    block = encode_block(parts)
+    block = encode_block(parts, EXECUTORS)
     assert pa.ipc.open_stream(block).schema.field("n").type == travels_as
     (decoded,) = decode_block(block)
     assert decoded.schema.field("n").type == dtype
@@ -152,7 +154,7 @@ def test_steps_wrap_around_and_go_on_from_chunk_to_chunk(
 ) -> None:
     grown = first + np.cumsum(np.array([least + each for each in more], object))
     whole = pa.array([(int(value) + (1 << 63)) % (1 << 64) - (1 << 63) for value in grown], pa.int64())
-    steps = steps_of([whole])
+    steps = steps_of([whole], 64)
     if steps is None:
         assert max(more[1:]) - min(more[1:]) > 255 or abs(least) > 1 << 62
         return
@@ -183,7 +185,7 @@ def test_strings_that_repeat_travel_as_numbers(rows: int, distinct: int, width: 
     for null_every in (0, 7, 1):
         column = strings(rows, distinct, dtype, null_every)
         batches = pa.table({"s": column, "n": range(rows)}).to_batches(max_chunksize=rows // 3 + 1)
-        block = encode_block(batches)
+        block = encode_block(batches, EXECUTORS)
         found = pa.Table.from_batches(decode_block(block))
         assert found.schema == batches[0].schema
         assert found.column("s").combine_chunks().equals(column)
@@ -198,7 +200,7 @@ def test_strings_that_repeat_travel_as_numbers(rows: int, distinct: int, width: 
 def test_strings_whose_sample_repeats_and_whose_rest_does_not_travel_as_they_are() -> None:
     rows = 1024 * 32
     column = pa.array(["same" if n % 32 == 0 else f"{n:040d}" for n in range(rows)])
-    block = encode_block([pa.record_batch({"s": column})])
+    block = encode_block([pa.record_batch({"s": column})], EXECUTORS)
     assert block.size > column.nbytes
     assert decode_block(block)[0].column(0).equals(column)
 
@@ -206,9 +208,62 @@ def test_strings_whose_sample_repeats_and_whose_rest_does_not_travel_as_they_are
 def test_ids_of_slices_hold_only_the_values_of_the_slice() -> None:
     column = strings(60_000, 50, pa.string())
     batch = pa.record_batch({"s": column})
-    block = encode_block([batch.slice(30_001, 20_000)])
+    block = encode_block([batch.slice(30_001, 20_000)], EXECUTORS)
     assert block.size < 25_000
     assert decode_block(block)[0].column(0).equals(column.slice(30_001, 20_000))
+
+
+def is_coded(column: pa.Array, costs: Costs) -> bool:
+    """Whether the strings are sent as numbers of a dictionary; they must be the same afterwards."""
+    block = encode_block([pa.record_batch({"s": column})], costs)
+    assert decode_block(block)[0].column(0).equals(column)
+    return pa.types.is_dictionary(pa.ipc.open_stream(block).schema.field("s").type)
+
+
+@pytest.mark.parametrize(
+    ("distinct", "name", "sends_numbers", "sends_strings"),
+    [
+        (100, "min_coded_rows", 20_000, 20_001),
+        (500, "coded_sample_strings", 1024, 400),  # 440 of 1,053 strings are different, 280 of 400
+        (100, "max_coded_sample_share", 0.11, 0.09),
+        (100, "max_coded_bytes_share", 0.2, 0.05),
+    ],
+)
+def test_costs_say_which_strings_travel_as_numbers(
+    distinct: int, name: str, sends_numbers: float, sends_strings: float
+) -> None:
+    column = strings(20_000, distinct, pa.string())
+    costs = replace(EXECUTORS, max_coded_sample_share=0.5)
+    assert is_coded(column, replace(costs, **{name: sends_numbers}))
+    assert not is_coded(column, replace(costs, **{name: sends_strings}))
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_sample_of_more_strings_than_there_are_has_them_all(rows: int) -> None:
+    column = pa.array(["a string that repeats"] * rows, pa.string())
+    assert is_coded(column, replace(EXECUTORS, min_coded_rows=1)) == (rows > 1)
+
+
+@pytest.mark.parametrize(("sample", "travels_as"), [(63, pa.uint8()), (64, pa.int16())])
+def test_a_column_of_fewer_values_than_the_sample_is_not_sent_as_steps(sample: int, travels_as: pa.DataType) -> None:
+    column = pa.array(range(0, 630, 10), pa.int64())
+    block = encode_block([pa.record_batch({"n": column})], replace(EXECUTORS, narrow_sample_values=sample))
+    assert pa.ipc.open_stream(block).schema.field("n").type == travels_as
+    assert decode_block(block)[0].column(0).equals(column)
+
+
+@pytest.mark.parametrize("sample", [1, 3, 100, 1 << 40])
+def test_a_sample_of_any_size_changes_no_value(sample: int) -> None:
+    """Whole numbers, multiples and small steps first; the last value is none."""
+    columns = {
+        "double": pa.array([float(n * 1000) for n in range(99)] + [0.5]),
+        "instant": pa.array([n * 3600 * SECOND for n in range(99)] + [1], pa.timestamp("us")),
+        "long": pa.array([*range(0, 990, 10), 1 << 40]),
+    }
+    batch = pa.record_batch(columns)
+    for rows in (100, 99):
+        (decoded,) = decode_block(encode_block([batch.slice(0, rows)], replace(EXECUTORS, narrow_sample_values=sample)))
+        assert decoded.equals(batch.slice(0, rows))
 
 
 def test_small_batches_of_one_target_make_one_block() -> None:
@@ -283,4 +338,4 @@ def test_blocks_in_the_order_of_their_tasks() -> None:
 @pytest.mark.parametrize("counts", [[7], [7, 0, 5]])
 def test_a_block_of_rows_without_columns_holds_their_number(counts: list[int]) -> None:
     batches = [pa.record_batch([pa.nulls(count)], names=["rows"]).select([]) for count in counts]
-    assert sum(batch.num_rows for batch in decode_block(encode_block(batches))) == sum(counts)
+    assert sum(batch.num_rows for batch in decode_block(encode_block(batches, EXECUTORS))) == sum(counts)

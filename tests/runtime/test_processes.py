@@ -20,7 +20,7 @@ from sundog.operators.aggregate.phases import aggregate_phases
 from sundog.operators.base import Operator, Partitioner
 from sundog.operators.context import TaskCancelled, TaskContext
 from sundog.operators.sources import HeldBatches
-from sundog.plan.costs import EXECUTORS
+from sundog.plan.costs import EXECUTORS, Costs
 from sundog.plan.sites import task_limits
 from sundog.runtime.blocks import gathered_blocks
 from sundog.runtime.exchange import BlockOrder, decode_block
@@ -166,6 +166,7 @@ def function(
     tasks: int,
     sources: list[Any] | None = None,
     memory: int = 1 << 20,
+    costs: Costs = EXECUTORS,
 ) -> ProcessFunction:
     return ProcessFunction(
         stage=0,
@@ -176,7 +177,7 @@ def function(
         shared=(),
         partitioner=partitioner,
         result_schema=None,
-        limits=task_limits(memory, 1 << 12),
+        limits=task_limits(memory, 1 << 12, costs),
         address=0,
         order=BlockOrder.ANY,
         first_source=0,
@@ -227,6 +228,14 @@ def test_each_row_reaches_the_process_that_has_its_partition(sources: int, targe
     assert set(first.accumulator.values) == {(0, partition) for partition in range(sources)}
     counted = sum(values[-1][4].get("exchange_rows", 0) for values in first.accumulator.values.values())
     assert counted == sources * 100
+
+
+@pytest.mark.parametrize(("sample", "travels_as"), [(64, pa.uint8()), (1 << 20, pa.int16())])
+def test_the_blocks_of_a_process_are_made_by_the_costs_of_its_site(sample: int, travels_as: pa.DataType) -> None:
+    costs = replace(EXECUTORS, narrow_sample_values=sample)
+    first = function((), Modulo(1), 1, 1, [Numbers(1000, 1500)], costs=costs)
+    (sent,) = read_by(first, 0)
+    assert pa.ipc.open_stream(sent.column(2)[0].as_buffer()).schema.types == [travels_as]
 
 
 def test_an_error_of_one_partition_is_the_error_of_the_task() -> None:

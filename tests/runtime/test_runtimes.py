@@ -13,6 +13,7 @@ import pytest
 
 from sundog.operators.byte_limit import ByteLimit
 from sundog.operators.limit import LimitOperator
+from sundog.plan.costs import EXECUTORS
 from sundog.plan.outputs import Gather
 from sundog.plan.stages import Parts, Pipeline, Place
 from sundog.runtime.exchange import coalesce, decode_block, encode_block
@@ -232,7 +233,7 @@ def test_blocks_round_trip_and_respect_the_size() -> None:
     assert len(blocks) == 20
     seen: dict[int, list[int]] = {0: [], 1: []}
     for target, batches in blocks:
-        seen[target] += numbers(decode_block(encode_block(batches)))
+        seen[target] += numbers(decode_block(encode_block(batches, EXECUTORS)))
     assert seen[0] == [n for n in range(0, 100, 2) for _ in range(10)]
     assert seen[1] == [n for n in range(1, 100, 2) for _ in range(10)]
 

@@ -38,7 +38,7 @@ def main(master: str, folder: str, group: str, queries: str, budget: str) -> Non
     sundog.enable(spark)
 
     def limits(_: int, block_bytes: int, costs: Costs, process: ProcessShare) -> UncappedLimits:
-        return UncappedLimits(memory, block_bytes, costs.waiting_share, costs.machine_share, process)
+        return UncappedLimits(memory, block_bytes, costs.waiting_share, costs.machine_share, costs, process)
 
     with patch.object(execute, "task_limits", limits):
         for name, query in json.loads(queries).items():

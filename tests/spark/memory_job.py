@@ -106,7 +106,7 @@ def main(master: str, folder: str, queries: str, confs: str, budgets: str = "cap
 
     def limits(memory_bytes: int, block_bytes: int, costs: Costs, process: ProcessShare) -> TaskLimits:
         kind, memory = (TaskLimits, memory_bytes) if budgets == "capped" else (UncappedLimits, DEFAULT_MEMORY_BYTES)
-        return kind(memory, block_bytes, costs.waiting_share, costs.machine_share, process)
+        return kind(memory, block_bytes, costs.waiting_share, costs.machine_share, costs, process)
 
     def site(cluster: Cluster, *rest: Any) -> Site:
         return executors_site(cluster if budgets == "capped" else replace(cluster, conf={}), *rest)

@@ -1,6 +1,6 @@
 """The lifecycle of an action, one for all: actions of DataFrames, `accelerate`, writers and SQL commands.
 
-    start a Run -> plan -> start -> hand over -> finish
+    plan -> start -> hand over -> finish
 
     plan        Catalyst's plan is read and matched. If sundog takes nothing, Spark runs the action; the run says why
     start       parts on the driver are computed; parts that are not the whole query are put into Spark's plan
@@ -8,9 +8,12 @@
     finish      metrics are put on the run, held rows are released
 
 After an error anywhere, Spark runs the action as if sundog were not there. `failures.py` classifies the error; a bug of
-sundog has reason INTERNAL, with its stack in `Run.internal_error`. The one exception is an error while rows are handed
-over for good, to `foreach` or to a table. Starting again could do things twice, so the error is raised as Spark's.
-`spark.sundog.onInternalError=raise` raises bugs of sundog wherever they happen.
+sundog has reason INTERNAL, with its stack in `Run.internal_error`. Spark does not run the action
+
+- if the user cancelled it: it ends with Spark's error for that;
+- if rows were being handed over for good, to `foreach` or to a table: starting again could do things twice, so the
+  error is raised as one of Spark's;
+- if a setting of sundog's cannot be read, or a bug is to be raised (`spark.sundog.onInternalError=raise`).
 
 In shadow mode Spark runs every action, and afterwards sundog runs those that it planned (`shadowing.py`).
 """
@@ -77,7 +80,7 @@ class Action(Generic[T]):
 
 @dataclass
 class _Life:
-    """The state of one action."""
+    """The state of one action while it runs."""
 
     run: Run
     started: float = field(default_factory=perf_counter)

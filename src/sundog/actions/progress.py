@@ -26,7 +26,7 @@ _REFRESH_SECONDS = 0.25
 
 
 class LiveProgress(ProgressSink):
-    """Becomes visible once an action has taken longer than a moment. Subclasses draw it.
+    """Becomes visible when an action has taken `show_after` seconds. Subclasses draw it.
 
     `_show`, `_update` and `_hide` are never called at the same time; `_update` may repeat what is already shown.
     """

@@ -58,6 +58,12 @@ def find_costs(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
+def swept(name: str, factor: float) -> float:
+    """A cost times `factor`. A quarter of a number of tasks or row groups is at least one: zero would be refused."""
+    value = getattr(DRIVER, name)
+    return max(1, value * factor) if isinstance(value, int) else value * factor
+
+
 def sweep(
     spark: Any, names: Sequence[str], cases: Sequence[Case], folders: Mapping[DataRef, Path], repeat: int
 ) -> Iterator[Swept]:
@@ -71,7 +77,7 @@ def sweep(
             runs: list[list[float]] = [[] for _ in FACTORS]
             for _ in range(repeat + 1):  # the first one warms up
                 for factor, seconds in zip(FACTORS, runs, strict=True):
-                    spark.conf.set(SETTING, json.dumps({name: getattr(DRIVER, name) * factor}))
+                    spark.conf.set(SETTING, json.dumps({name: swept(name, factor)}))
                     start = process_time()
                     engine.run(case)
                     seconds.append(process_time() - start)

@@ -21,8 +21,8 @@ from sundog.expr.buffers import array_from, values_of
 
 Longs = npt.NDArray[np.int64]
 _FIRST, _STEP = b"first", b"step"
-_STEPS = 1 << 8  # steps that one byte can distinguish
-_SAMPLE_VALUES = 64  # first values that rule out most columns whose steps are too large; shorter columns are left
+STEP_TYPE = pa.uint8()
+_STEPS = 1 << STEP_TYPE.bit_width  # different steps that it can hold
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,16 @@ class Steps:
         return {_FIRST: str(self.first).encode(), _STEP: str(self.least).encode()}
 
 
-def steps_of(chunks: Sequence[pa.Array]) -> Steps | None:
-    """The steps of a column of integers; None if they need more than a byte, or a value is NULL."""
+def steps_of(chunks: Sequence[pa.Array], sample: int) -> Steps | None:
+    """The steps of a column of integers; None if they need more than a byte, or a value is NULL.
+
+    The first `sample` values rule out most columns whose steps are too large; shorter columns are left as they are.
+    """
     chunks = [chunk for chunk in chunks if len(chunk)]
-    if sum(map(len, chunks)) < _SAMPLE_VALUES or any(chunk.null_count for chunk in chunks):
+    if sum(map(len, chunks)) < sample or any(chunk.null_count for chunk in chunks):
         return None
     values = [values_of(chunk) for chunk in chunks]
-    start: Longs = values[0][:_SAMPLE_VALUES].astype(np.int64)
+    start: Longs = values[0][:sample].astype(np.int64)
     if _range_of(start[1:] - start[:-1]) is None:
         return None
     whole: Longs = np.concatenate(values, dtype=np.int64) if len(values) > 1 else values[0].astype(np.int64, copy=False)

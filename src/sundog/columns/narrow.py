@@ -17,13 +17,15 @@ Invariant: widening gives exactly the narrowed values, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.columns.deltas import is_of_steps, steps_of, values_of_steps
+from sundog.columns.deltas import STEP_TYPE, is_of_steps, steps_of, values_of_steps
 from sundog.expr.buffers import array_from, decimal_array, decimal_words, validity_of, values_of
 
 _WIDE_SCHEMA, _OFFSET, _FACTOR = b"wide", b"offset", b"factor"
@@ -31,20 +33,23 @@ _SIGNED = [(pa.int8(), 1 << 7), (pa.int16(), 1 << 15), (pa.int32(), 1 << 31), (p
 _UNSIGNED = [(pa.uint8(), 1 << 8), (pa.uint16(), 1 << 16), (pa.uint32(), 1 << 32)]
 _SECOND, _MILLISECOND = 1_000_000, 1_000  # in microseconds, Spark's unit of instants
 _IDS = b"ids"
-# Strings of 12 bytes, 10 to 3000 different ones in 4 MiB: 16 bytes a row, 1 to 2.2 as numbers, which take 9 to 12 ns to
-# make and 3 to undo; 14 bytes less save 62 ns of sockets alone, and 10 to 20 of compression. With 30,000 different ones
-# 19 ns and 12 bytes less, with only different ones 80 ns for nothing. The sample takes 18 to 60 us.
-_SAMPLE_STRINGS = 1024
-_MAX_DISTINCT_SHARE = 0.9  # of the sample: some 5000 different strings
-_MIN_ID_ROWS = 16_384
-_MAX_ID_BYTES_SHARE = 0.5  # of the strings' own, by which numbers and dictionary together may be as large
 _MAX_JOINED_BYTES = 1 << 30  # an Arrow array holds 2 GiB of strings
-_SAMPLE_VALUES = 64  # first values that rule out most columns, before all values are tested
 
 
-def narrow_table(table: pa.Table) -> pa.Table:
+@dataclass(frozen=True)
+class NarrowCosts:
+    """Which columns of a block are tried, and when strings are sent as numbers. The values are in `plan/costs.py`."""
+
+    min_coded_rows: int  # of a block, for its strings to be sent as numbers of a dictionary
+    coded_sample_strings: int  # of a column, among which the distinct ones are counted first
+    max_coded_sample_share: float  # of distinct strings in that sample: above it, the column is sent as it is
+    max_coded_bytes_share: float  # of the strings' bytes: if numbers and dictionary take more, they are not sent
+    narrow_sample_values: int  # first numbers of a column, tested before all are; fewer are not sent as steps
+
+
+def narrow_table(table: pa.Table, costs: NarrowCosts) -> pa.Table:
     """The table with each column as narrow as its values allow. Its schema has what widening needs."""
-    found = [_narrowed(column) for column in table.columns]
+    found = [_narrowed(column, costs) for column in table.columns]
     if all(packed is None for packed in found):
         return table
     wide = pa.schema([pa.field(field.name, field.type) for field in table.schema])
@@ -71,15 +76,16 @@ def wide_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> list[p
     return [pa.RecordBatch.from_arrays(list(arrays), schema=wide) for arrays in zip(*columns, strict=True)]
 
 
-def _narrowed(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[bytes, bytes]] | None:
+def _narrowed(column: pa.ChunkedArray, costs: NarrowCosts) -> tuple[pa.ChunkedArray, dict[bytes, bytes]] | None:
     """The same numbers in fewer bytes, and the metadata to widen them; None if they need all their bytes."""
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-        return _numbered(column)
-    whole = _integers(column)
+        return _coded(column, costs)
+    sample = costs.narrow_sample_values
+    whole = _integers(column, sample)
     if whole is None:
         return None
     low, high = _bounds(whole)
-    factor = _common_factor(column.type, whole) if high - low >= _UNSIGNED[-1][1] else 1
+    factor = _common_factor(column.type, whole, sample) if high - low >= _UNSIGNED[-1][1] else 1
     if factor > 1:
         whole = pc.divide(whole, pa.scalar(factor, pa.int64()))
         low, high = _bounds(whole)
@@ -87,7 +93,8 @@ def _narrowed(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[bytes, byt
     near = next((dtype for dtype, limit in _UNSIGNED if high - low < limit), None)
     if near is not None and (narrow is None or near.bit_width < narrow.bit_width):
         offset, narrow = low, near
-    if (narrow is None or narrow.bit_width > 8) and (steps := steps_of(whole.chunks)) is not None:
+    is_byte = narrow is not None and narrow.bit_width == STEP_TYPE.bit_width
+    if not is_byte and (steps := steps_of(whole.chunks, sample)) is not None:
         return pa.chunked_array([steps.column]), {**steps.metadata, _OFFSET: b"0", _FACTOR: str(factor).encode()}
     if narrow is None or narrow.bit_width >= column.type.bit_width:
         return None
@@ -96,20 +103,20 @@ def _narrowed(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[bytes, byt
     return whole.cast(narrow), {_OFFSET: str(offset).encode(), _FACTOR: str(factor).encode()}
 
 
-def _numbered(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[bytes, bytes]] | None:
+def _coded(column: pa.ChunkedArray, costs: NarrowCosts) -> tuple[pa.ChunkedArray, dict[bytes, bytes]] | None:
     """The strings as numbers of a dictionary; None if a sample, or the result, shows that it saves little."""
-    if len(column) < _MIN_ID_ROWS or column.nbytes > _MAX_JOINED_BYTES:
+    if len(column) < costs.min_coded_rows or column.nbytes > _MAX_JOINED_BYTES:
         return None
     whole = pa.concat_arrays(column.chunks)
-    places = np.arange(0, len(whole), len(whole) // _SAMPLE_STRINGS)
-    if pc.count_distinct(whole.take(pa.array(places))).as_py() > _MAX_DISTINCT_SHARE * len(places):
+    places = np.arange(0, len(whole), max(1, len(whole) // costs.coded_sample_strings))
+    if pc.count_distinct(whole.take(pa.array(places))).as_py() > costs.max_coded_sample_share * len(places):
         return None
-    coded = whole.dictionary_encode()
-    width = next(dtype for dtype, limit in _SIGNED if len(coded.dictionary) <= limit)
-    ids = coded.indices.cast(width)
-    if ids.nbytes + coded.dictionary.nbytes > _MAX_ID_BYTES_SHARE * whole.nbytes:
+    encoded = whole.dictionary_encode()
+    width = next(dtype for dtype, limit in _SIGNED if len(encoded.dictionary) <= limit)
+    ids = encoded.indices.cast(width)
+    if ids.nbytes + encoded.dictionary.nbytes > costs.max_coded_bytes_share * whole.nbytes:
         return None
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(ids, coded.dictionary)]), {_IDS: b""}
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(ids, encoded.dictionary)]), {_IDS: b""}
 
 
 def _bounds(whole: pa.ChunkedArray) -> tuple[int, int]:
@@ -141,13 +148,14 @@ def _widened(column: pa.Array, how: Mapping[bytes, bytes], dtype: pa.DataType) -
     return (column.cast(_integer_type(dtype)) if _is_counted(dtype) else column).cast(dtype)
 
 
-def _integers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """The column's values as integers, one for each; None if it has values of another kind."""
+def _integers(column: pa.ChunkedArray, sample: int) -> pa.ChunkedArray | None:
+    """The column's values as integers, one for each; None if it has values of another kind. `sample`: first values to
+    test before all are."""
     dtype = column.type
     if pa.types.is_signed_integer(dtype):
         return column
     if pa.types.is_float64(dtype):
-        return _in_chunks(column, _whole_numbers)
+        return _in_chunks(column, partial(_whole_numbers, sample=sample))
     if pa.types.is_decimal128(dtype):
         return _in_chunks(column, _low_words)
     return column.cast(_integer_type(dtype)) if _is_counted(dtype) else None
@@ -172,9 +180,9 @@ def _in_chunks(column: pa.ChunkedArray, convert: Callable[[pa.Array], pa.Array |
     return pa.chunked_array(chunks, pa.int64())
 
 
-def _whole_numbers(chunk: pa.Array) -> pa.Array | None:
+def _whole_numbers(chunk: pa.Array, sample: int) -> pa.Array | None:
     """Doubles as integers, if all of them are integers bit for bit (-0.0 is not) and none is NULL."""
-    if chunk.null_count or not _are_whole(chunk.slice(0, _SAMPLE_VALUES).to_numpy()):
+    if chunk.null_count or not _are_whole(chunk.slice(0, sample).to_numpy()):
         return None
     values = chunk.to_numpy()
     return pa.array(values.astype(np.int64)) if _are_whole(values) else None
@@ -197,16 +205,16 @@ def _low_words(chunk: pa.Array) -> pa.Array | None:
     return array_from(words, valid, pa.int64())
 
 
-def _common_factor(dtype: pa.DataType, whole: pa.ChunkedArray) -> int:
+def _common_factor(dtype: pa.DataType, whole: pa.ChunkedArray, sample: int) -> int:
     """A unit of which all values are multiples: most instants are whole seconds."""
     if not pa.types.is_timestamp(dtype) or dtype.unit != "us":
         return 1
-    return next((factor for factor in (_SECOND, _MILLISECOND) if _are_multiples(whole, factor)), 1)
+    return next((factor for factor in (_SECOND, _MILLISECOND) if _are_multiples(whole, factor, sample)), 1)
 
 
-def _are_multiples(whole: pa.ChunkedArray, factor: int) -> bool:
+def _are_multiples(whole: pa.ChunkedArray, factor: int, sample: int) -> bool:
     def all_of(values: npt.NDArray[np.int64]) -> bool:
         return bool((values // factor * factor == values).all())
 
     values = [values_of(chunk) for chunk in whole.chunks]  # includes values under NULLs, which does no harm
-    return all(all_of(each[:_SAMPLE_VALUES]) for each in values) and all(map(all_of, values))
+    return all(all_of(each[:sample]) for each in values) and all(map(all_of, values))

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from sundog.columns.narrow import NarrowCosts
 from sundog.machine import Machine
 from sundog.metrics import Metrics, OperatorCounts
 
@@ -119,16 +120,17 @@ class ProcessShare:
 
 @dataclass(frozen=True)
 class TaskLimits:
-    """Bytes that a task on an executor may hold, and put into one block of an exchange. The planner sets them.
+    """What a task on an executor may hold, and how it makes the blocks of an exchange. The planner sets them.
 
     `waiting_share`: of the memory, for blocks that wait for other blocks. `machine_share`: of a machine, for the Python
-    processes of all its cores together.
+    processes of all its cores together. `narrowing`: which columns of a block are made narrower.
     """
 
     memory_bytes: int
     block_bytes: int
     waiting_share: float
     machine_share: float
+    narrowing: NarrowCosts
     process: ProcessShare = ProcessShare()
 
     def waiting_bytes(self, memory: MemoryBudget) -> int:

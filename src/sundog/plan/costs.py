@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from sundog.columns.narrow import NarrowCosts
 from sundog.errors import ConfigError
 from sundog.operators.costs import GroupingCosts, JoinCosts, ScanCosts, TopKCosts, WindowCosts
 from sundog.parquet.decode.late import LateCosts
@@ -35,7 +36,7 @@ def _cost(default: float, measured: str, may_be_zero: bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCosts):
+class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCosts, NarrowCosts):
     """The numbers of one place. `DRIVER` and `EXECUTORS` are those of the machine that sundog is developed on.
 
     The base classes declare the costs that operators use; those declared here are for the planner only. `origins`:
@@ -47,16 +48,27 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     decode_ns_per_byte: float = _cost(1.25, "4 MiB of column chunks are decoded in some 5 ms")
     task_bytes: int = _cost(4 << 20, "a task of less input takes less time than it takes to start it")
     scan_tasks_per_slot: int = _cost(4, "a task costs 0.1 ms on a thread; small ones balance load")
-    final_tasks_per_slot: int = _cost(2, "one large group does not leave the other slots idle")
-    grouping_task_bytes: int = _cost(256 << 20, "each task that groups builds its own table of the same groups")
+    final_tasks_per_slot: int = _cost(
+        2, "4 M rows, hits-users with half, this, 4 times: 0.15, 0.15, 0.14 s; h2o-q3: 0.10, 0.10, 0.10 s"
+    )
+    grouping_task_bytes: int = _cost(
+        256 << 20,
+        "each task that groups builds its own table of the same groups; h2o-q3 of 4 M rows with a quarter, this, 4 "
+        "times: 0.09, 0.09, 0.09 s",
+    )
     unsplit_exchange_rows: int = _cost(
-        1 << 16, "one task groups this many rows faster than they are split up", may_be_zero=True
+        1 << 16,
+        "one task groups them faster than they are split up; h2o-q3 of 4 M rows with a quarter, this, 4 times: 0.10, "
+        "0.09, 0.09 s",
+        may_be_zero=True,
     )
     small_step_bytes: int = _cost(
         64 << 20, "one thread decodes them in 80 ms, less than a Spark job takes", may_be_zero=True
     )
     broadcast_bytes: int = _cost(
-        64 << 20, "one side of a join, sent to every executor and held by every worker, at most", may_be_zero=True
+        64 << 20,
+        "a rule: one side of a join, sent to every executor and held by every worker, at most",
+        may_be_zero=True,
     )
     min_broadcast_bytes: int = _cost(
         1 << 16, "a rule: of a value of an operator, below which each task carries it", may_be_zero=True
@@ -66,7 +78,11 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "227 MiB a worker instead of 410, for 0.9 s of 8.6: below, all copies of an executor are small",
         may_be_zero=True,
     )
-    join_memory_factor: float = _cost(4, "memory of joining two exchanged sides over the bytes of their columns")
+    join_memory_factor: float = _cost(
+        4,
+        "peak memory of joining two exchanged sides over column bytes in files; over those in memory, two sides of 4 M "
+        "rows of two integers: 2.8 by hash, 1.6 by slots; of 3 M rows of four: 2.0",
+    )
     min_hot_key_factor: float = _cost(
         1.0, "a rule: a key of more rows than an average partition makes its partition twice as long as the others"
     )
@@ -96,7 +112,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "a rule: of the machine's memory, for what one stage puts out on the driver; Spark has the query beyond it",
     )
     held_rows: int = _cost(
-        2_000_000, "rows of the probe side, at most, for it to be held and its keys to prune the build side"
+        2_000_000, "a rule: rows of the probe side, at most, for it to be held and its keys to prune the build side"
     )
     min_held_pruning: float = _cost(
         4,
@@ -131,10 +147,13 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     footer_job_files: int = _cost(
         1000, "a footer of 10 row groups takes 2 to 3 processor ms to read, check and keep; a Spark job some 0.3 s"
     )
-    probe_row_groups: int = _cost(3, "row groups whose first rows show how many keys there are")
-    sample_row_groups: int = _cost(8, "row groups whose keys show where to cut ranges of equal depth")
+    probe_row_groups: int = _cost(3, "a rule: row groups whose first rows show how many keys there are")
+    sample_row_groups: int = _cost(8, "a rule: row groups whose keys show where to cut ranges of equal depth")
     sample_row_groups_per_range: float = _cost(
-        2.0, "a rule, not measured: row groups of a sample for each range that it cuts", may_be_zero=True
+        2.0,
+        "a rule: row groups of a sample for each range that it cuts; h2o window q2 with 8 of 16 row groups, with all: "
+        "0.17, 0.20 s",
+        may_be_zero=True,
     )
     max_computed_sums: int = _cost(
         16, "without keys: 90 computed sums over 10 M rows took Spark 3.8 s, and us 6.9", may_be_zero=True
@@ -184,8 +203,12 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         2,
         "a rule: reads of a row with more slots than that, so that a task reads less the more of them there are",
     )
-    max_exchange_partitions: int = _cost(1000, "partitions of one exchange, beyond which blocks become tiny")
-    sort_memory_factor: float = _cost(8, "peak memory of sorting and computing a range over the bytes of its columns")
+    max_exchange_partitions: int = _cost(1000, "a rule: partitions of one exchange, beyond which blocks become tiny")
+    sort_memory_factor: float = _cost(
+        8,
+        "peak memory over column bytes in files; over those in memory, 144 MB of numbers sorted, a sum of 100 rows or "
+        "row_number: 3.3, with strings 3.6; dictionaries make files smaller",
+    )
     sort_range_rows: int = _cost(
         1 << 19, "100-row average of 10 M rows: 1.12 processor seconds in 4 ranges, 0.96 in 16, 1.10 in 32"
     )
@@ -193,13 +216,19 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         64 << 20, "a rule: rows at the ends of ranges that tasks send to the driver, of all tasks and ranges together"
     )
     key_partitions_per_range: float = _cost(
-        2.0, "a rule, not measured: partitions by hash over ranges that fit a task, since they are not all of one size"
+        2.0,
+        "4 M rows of hits by user: the largest of 16 partitions by hash has 1.07 times the rows of an average one, of "
+        "64 1.28 times, of 256, where one key is a whole partition, 2.1 times",
     )
     waiting_part_share: float = _cost(
-        0.75, "a rule, not measured: of what is merged at once, for parts by hash, which are not all of one size"
+        0.75,
+        "of what is merged at once: the largest of 16 parts by hash has 1.08 times the rows of an average one, of 64 "
+        "1.38 times, in the same rows",
     )
     share_memory_factor: float = _cost(1.25, "memory of a share of the keys while it is merged over that of its rows")
-    filtered_read_factor: float = _cost(2, "bytes the driver may read under a WHERE over bytes that it may hold")
+    filtered_read_factor: float = _cost(
+        2, "a rule: bytes the driver may read under a WHERE over bytes that it may hold"
+    )
     local_read_factor: float = _cost(
         4,
         "bytes the driver may read in a local session, whose executors have no other processor, over those elsewhere; "
@@ -239,7 +268,9 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     rows_per_gathered_row: int = _cost(
         10, "100,000 rows of 10 columns, 1 in 100 kept: gathered in 0.11 ms, by mask in 0.14; 1 in 10: 0.24, 0.27"
     )
-    assumed_passing_share: float = _cost(0.5, "a rule: of a test that nothing is known of")
+    assumed_passing_share: float = _cost(
+        0.5, "TPC-H at scale 0.3, q03 with a quarter, this, 4 times: 0.08, 0.07, 0.09 s; q12: 0.06, 0.05, 0.06 s"
+    )
     string_test_factor: float = _cost(
         4.0, "q03 with a quarter, this, 4 times: 0.43, 0.46, 0.45 s; q12: 0.27, 0.28, 0.27 s"
     )
@@ -274,7 +305,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "a filter with 1 % of false answers rules out 53 % of row groups without any of 64 values, 8 % of 256",
         may_be_zero=True,
     )
-    key_bits: int = _cost(1 << 28, "a bitmap of 32 MiB: the keys of a table of a quarter billion rows")
+    key_bits: int = _cost(1 << 28, "a rule: a bitmap of 32 MiB, the keys of a table of a quarter billion rows")
     key_bits_per_key: int = _cost(
         64, "1 M keys: 6 ns a row by a bitmap of 64 values a key, 23 of 256; 5 by a Bloom filter"
     )
@@ -334,7 +365,12 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     combine_rows: int = _cost(
         1 << 23, "merging before a shuffle takes 50 ns a row at most, looking up each in the table 200"
     )
-    max_combined_share: float = _cost(0.7, "a rule: of 10 rows, merging must save 3 in the shuffle", may_be_zero=True)
+    max_combined_share: float = _cost(
+        0.7,
+        "4 M groups of which 0.25, 0.55, 0.69, 0.95 are distinct: merged in 51, 60, 33, 29 ns each; a row of 12 bytes "
+        "through the shuffle, by its costs 166 ns, is saved for the others",
+        may_be_zero=True,
+    )
     direct_slots: int = _cost(1 << 18, "10 M rows by a string and an integer: 3 ns a row by slots of 1 MB, 6 by hash")
     direct_strings: int = _cost(
         1 << 12, "h2o-q1 with a quarter, this, 4 times: 0.10, 0.12, 0.11 s; h2o-q2: 0.19, 0.17, 0.19 s"
@@ -345,9 +381,13 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     direct_rows_per_new_key: int = _cost(
         4, "h2o-q1 with a quarter, this, 4 times: 0.12, 0.11, 0.11 s; h2o-q3: 1.24, 1.25, 1.34 s"
     )
-    direct_slots_per_row: float = _cost(2.0, "a rule, not measured: a batch's slots are written once for its rows")
+    direct_slots_per_row: float = _cost(
+        2.0, "h2o-q4 of 4 M rows with a quarter, this, 4 times: 0.05, 0.06, 0.05 s; h2o-q5: 0.08, 0.07, 0.07 s"
+    )
     spare_slots_share: float = _cost(
-        0.125, "a rule, not measured: the next batch may bring a little more", may_be_zero=True
+        0.125,
+        "h2o-q4 of 4 M rows with a quarter, this, 4 times: 0.05, 0.05, 0.07 s; h2o-q5: 0.07, 0.07, 0.08 s",
+        may_be_zero=True,
     )
     scatter_targets: int = _cost(
         64, "a pass to more targets than the processor can translate addresses of costs 8 ns a row instead of 2"
@@ -366,12 +406,17 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         48 << 20, "partitions by the width of their keys took 7 % off the h2o benchmark's q10, a tenth off q3 and q7"
     )
     max_unspilled_share: float = _cost(
-        0.5, "a rule, not measured: halved groups stay in memory, others go to disk", may_be_zero=True
+        0.5,
+        "a rule: halved groups stay in memory, others go to disk; 4 M rows into 1 M to 4 M groups with 24 and 48 MiB: "
+        "0.25 to 0.95 spill as much and take as long",
+        may_be_zero=True,
     )
     exchange_piece_rows: int = _cost(
         1 << 14, "100 M rows to 67 targets in pieces of a row group: handing these over was half the time"
     )
-    max_exchange_pieces: int = _cost(4, "a rule: for few targets as much as four pieces each is held back")
+    max_exchange_pieces: int = _cost(
+        4, "4 M rows, hits-users with a quarter, this, 4 times: 0.17, 0.14, 0.14 s; h2o-q3: 0.10, 0.10, 0.10 s"
+    )
     exchange_batch_rows: int = _cost(1 << 19, "where targets are few, a tenth of the time of small pieces is saved")
     output_batch_rows: int = _cost(1 << 17, "hits-users with a quarter, this, 4 times: 0.57, 0.55, 0.55 s")
     output_string_bytes: int = _cost(
@@ -384,7 +429,8 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         4096, "topk/unsorted with a quarter, this, 4 times: 0.31, 0.33, 0.34 s", may_be_zero=True
     )
     topk_pending_share: float = _cost(
-        0.5, "a rule, not measured: each merge sorts k rows, so that half as many new ones are worth it"
+        0.5,
+        "8 M random rows, k 100,000, with 0.125, this, 1, 2: 0.17, 0.09, 0.07, 0.06 s, and as much more memory",
     )
     max_late_rows_share: float = _cost(
         0.5,
@@ -408,6 +454,32 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     )
     min_reduced_repetition: float = _cost(
         2.0, "hits-range-10s with a quarter, this, 4 times: 0.98, 1.03, 0.96 s", may_be_zero=True
+    )
+
+    min_coded_rows: int = _cost(
+        1 << 14,
+        "10 and 3,000 different strings of 12 bytes, a byte in sockets 4.4 ns: as numbers 45 and 18 ns a row less in a "
+        "block of 16,384 rows, 37 less and 6 more in one of 8,192",
+    )
+    coded_sample_strings: int = _cost(
+        1024,
+        "of 262,144: counted in 0.13 to 0.17 ms, 4,096 in 0.17 to 0.35, 16,384 in 0.29 to 1.5; 30,000 different ones "
+        "show as 0.98, 0.94 and 0.77",
+    )
+    max_coded_sample_share: float = _cost(
+        0.9,
+        "262,144 strings of 12 bytes as numbers: 3,000 different ones show as 0.85, 41 ns a row less; 30,000 as 0.98, "
+        "29 less; 120,000 as 0.99, 43 more",
+        may_be_zero=True,
+    )
+    max_coded_bytes_share: float = _cost(
+        0.5,
+        "of 12-byte strings 24, 48 and 66 % left: 2.0, 4.6 and 12 ns for each byte saved, which takes 4.4 in sockets",
+        may_be_zero=True,
+    )
+    narrow_sample_values: int = _cost(
+        64,
+        "131,072 random numbers or instants: 4 to 1,024 take as long, 16,384 up to 0.3 ns a value more, all up to 1.4",
     )
 
     query_seconds: float = _cost(

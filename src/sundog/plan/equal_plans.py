@@ -2,12 +2,16 @@
 
 A CTE that is used twice is two subtrees in Catalyst's plan, and each has column ids of its own. So a column is
 identified here by its meaning: which column of which files, or which expression over which rows. A node is identified
-by its operation and the numbers of its children. Equal numbers mean equal rows. Columns that a node does not put out do
-not count. A window is the exception, as its rows have all columns below it: one that is read for one place may lack
-columns that another needs. Nor does it count if a WHERE wants a column not to be NULL that never is: Catalyst adds that
-for keys of joins, so in one place only.
+by its operation and the numbers of its children. Equal numbers mean equal rows.
 
-A limit without an order equals nothing, since any rows may be its result. Nor do foreign rows.
+What may differ:
+
+- columns that a node does not put out. But a window puts out all columns below it, so windows over different columns
+  are not equal: one that was read for one place may lack columns that another place needs.
+- `IS NOT NULL` tests of columns that have no NULL. Catalyst adds such a test for the key of a join, and so in one place
+  only.
+
+A limit without an order equals nothing, since any rows may be its result. Foreign rows equal nothing either.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ class Meaning:
 
 
 def own_predicate(scan: Scan) -> Expr | None:
-    """The whole WHERE of a scan, if nothing is known of its rows."""
+    """The whole WHERE of a scan: all of it is needed if nothing is known of the rows."""
     return scan.predicate
 
 

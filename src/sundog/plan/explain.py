@@ -41,7 +41,8 @@ class Counter:
 
 @dataclass(frozen=True)
 class Line:
-    """One step, and the place of its counts. `before`: the same, for rows that the planner had first."""
+    """One step, and the place of its counts. `before`: the places in earlier stages, if a step of the planner's has
+    already read these rows."""
 
     depth: int
     spec: Described
@@ -143,7 +144,7 @@ def _output_lines(stage: Stage, depth: int, held: set[int]) -> Iterator[Line]:
 
 
 def steps_of(graph: StageGraph) -> list[Stage]:
-    """Stages that are not below the result: probes, samples, rounds, abandoned strategies."""
+    """Stages that are not below the result: probes, samples, rounds, strategies that were given up."""
     lines = outline(graph)
     shown = {each.stage.number for line in lines for each in (*line.counters, *line.before)}
     shown |= set() if graph.result is None else {graph.result.number}

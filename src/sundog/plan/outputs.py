@@ -16,9 +16,9 @@ from sundog.operators.join.hash_join import JoinSpec
 class Exchange(Described):
     """Output: rows move to the partitions of the next stage.
 
-    Where tasks share memory, neighbouring partitions of together at most `unsplit_rows` become one (`joined`). On
-    executors several stages may read them (`readers`), or one their summaries and one the rows. They move once, and all
-    readers have them in the same `process_tasks` Spark tasks (0: a task for each partition).
+    On driver threads, neighbouring partitions that have at most `unsplit_rows` together become one (`joined`). On
+    executors several stages (`readers`) may read the partitions, or one stage the rows and another their summaries. The
+    rows move once, and all readers take them in the same `process_tasks` Spark tasks (0: a task for each partition).
     """
 
     partitioner: Partitioner
@@ -68,9 +68,9 @@ class Exchange(Described):
 class Gather(Described):
     """Output: all rows to the driver, in the order of the partitions.
 
-    `max_bytes`: that they may take. A runtime stops the stage as soon as they are more (TooManyBytes); None: only what
-    the memory of the driver allows. `merging`: tasks share processes, and it merges the rows of each before they leave
-    it; their order is lost.
+    `max_bytes`: the most that they may take. A runtime stops the stage as soon as they are more (TooManyBytes). None:
+    as much as the driver's memory allows. `merging`: if tasks share processes, it merges the rows of each process
+    before they leave it; their order is lost.
     """
 
     reason: str = ""
@@ -86,7 +86,7 @@ class Gather(Described):
 
 @dataclass(frozen=True)
 class Build(Described):
-    """Output: all rows to the driver, which indexes them by the keys of a join. `max_bytes`: as of `Gather`.
+    """Output: all rows to the driver, which indexes them by the keys of a join. `max_bytes`: as in `Gather`.
 
     `sets_of`: numbers of the keys whose values filter the scan of the probe side.
     """

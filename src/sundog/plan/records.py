@@ -58,7 +58,7 @@ class StageRecords:
         return [self._records[number] for number in sorted(self._records)]
 
     def total(self, given_up: Container[int] = ()) -> Metrics:
-        """The metrics of all stages. Of abandoned stages, given by number, only metrics of work."""
+        """The metrics of all stages. `given_up`: numbers of stages of which only metrics of work count."""
         total = Metrics()
         for record in self.in_order():
             total.add("stages")

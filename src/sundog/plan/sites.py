@@ -100,7 +100,7 @@ class SparkApplication:
 
 @dataclass(frozen=True)
 class Sites:
-    """The available places. `executors` is called only where they are used; `problem` says why they cannot be.
+    """The available places. `executors` is called only if they are used; `problem`: why they cannot be used.
 
     `local_memory_bytes`: the machine's memory if the executors are on the driver's machine; else None.
     """
@@ -139,10 +139,11 @@ def sites_of(
 
 @dataclass(frozen=True)
 class TravelRule:
-    """How a value of an operator, the build side of a join or its keys, gets to executors, by its bytes.
+    """How a build side of a join, or its keys, gets to executors, by its bytes.
 
     With each task; or broadcast, once to each worker; or mapped: the workers of an executor, or of an
-    application on one machine, share the memory of one file. That file is not encrypted.
+    application on one machine, share the memory of one file. Nothing is mapped if Spark encrypts its files
+    (`encrypts_files`), since that file is not encrypted.
     """
 
     costs: Costs = EXECUTORS
@@ -219,8 +220,9 @@ def task_limits(
     costs: Costs = EXECUTORS,
     process: ProcessShare | None = None,
 ) -> TaskLimits:
-    """What each task of an executors' site may hold."""
-    return TaskLimits(memory_bytes, block_bytes, costs.waiting_share, costs.machine_share, process or ProcessShare())
+    """What each task of an executors' site may hold, and how it makes blocks."""
+    shares = costs.waiting_share, costs.machine_share
+    return TaskLimits(memory_bytes, block_bytes, *shares, costs, process or ProcessShare())
 
 
 def max_output_bytes(machine_bytes: int | None, driver_max_bytes: int, costs: Costs) -> int | None:

@@ -37,7 +37,7 @@ from sundog.operators.context import (
     remove_abandoned_scratch,
 )
 from sundog.runtime.broadcasts import load_sharing
-from sundog.runtime.exchange import BlockOrder, coalesce, decode_block, encode_block, in_block_order
+from sundog.runtime.exchange import BlockOrder, decode_block, encoded, in_block_order
 from sundog.runtime.task import run_operators
 from sundog.runtime.worker_errors import ErrorChannel
 from sundog.versions.parts.worker_imports import keep_unchanged_archives
@@ -85,9 +85,6 @@ class StageFunction:
     max_bytes: int | None = None  # of the rows that this process may put out: more are an error
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None  # of this executor alone
-        if spill_root is not None:
-            remove_abandoned_scratch(spill_root)
         rest = iter(batches)
         first = next(rest, None)
         partition = self._partition(first)
@@ -96,7 +93,7 @@ class StageFunction:
         counts = chain_counts(self.operator_count)
         limits = self.limits.on_machine(this_machine())
         task = TaskContext(
-            partition, memory=MemoryBudget(limits.memory_bytes), scratch_folder=ScratchFolder(spill_root)
+            partition, memory=MemoryBudget(limits.memory_bytes), scratch_folder=ScratchFolder(spill_root())
         )
         context = task.counting_into(counts[-1])
         try:
@@ -147,8 +144,7 @@ class StageFunction:
     def blocks(self, stream: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         """The rows of a partition as rows of blocks."""
         parts = self.partitioner.split(stream, context) if self.partitioner else ((0, batch) for batch in stream)
-        for target, held in coalesce(parts, self.limits.block_bytes, self.limits.waiting_bytes(context.memory)):
-            block = encode_block(held)
+        for target, held, block in encoded(parts, self.limits, context.memory):
             count_block(context.counts, self.partitioner, target, held, block)
             yield block_row(target, self.first_source + context.partition, block)
 
@@ -168,6 +164,14 @@ def count_block(
         counts.metrics.add("exchange_blocks")
         counts.metrics.add("exchange_bytes", block.size)
         counts.metrics.add("exchange_rows", rows)
+
+
+def spill_root() -> str | None:
+    """A local folder that Spark gives this executor alone, cleared of what killed tasks have left; None if unknown."""
+    root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+    if root is not None:
+        remove_abandoned_scratch(root)
+    return root
 
 
 def _task_number() -> int:

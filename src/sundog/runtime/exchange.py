@@ -18,8 +18,8 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from sundog.columns.narrow import narrow_table, wide_batches
-from sundog.operators.context import TaskContext
+from sundog.columns.narrow import NarrowCosts, narrow_table, wide_batches
+from sundog.operators.context import MemoryBudget, TaskContext, TaskLimits
 
 STAGE_SOURCES = 1 << 16  # more than any stage has tasks: the source of a block tells which of two stages it is from
 
@@ -29,9 +29,9 @@ def coalesce(
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Collect small batches per target until they make a block.
 
-    If `waiting_bytes` came in since nothing waited, all are sent, in smaller blocks: batches of several targets are
-    slices of the same arrays, whose memory is freed only with the last of them. So rows that were sent count too: one
-    waiting row of each batch would hold all batches.
+    If more than `waiting_bytes` have come in since no batch waited, all batches are sent, in smaller blocks. Rows that
+    have left in a block count too: batches of several targets are slices of the same arrays, whose memory is freed with
+    the last slice only, so that one waiting row of each batch would hold all of them.
     """
     waiting: dict[int, list[pa.RecordBatch]] = {}
     sizes: dict[int, int] = {}
@@ -147,7 +147,15 @@ class _WaitingBlocks:
         self._held_bytes = new
 
 
-def encode_block(batches: list[pa.RecordBatch]) -> pa.Buffer:
+def encoded(
+    parts: Iterator[tuple[int, pa.RecordBatch]], limits: TaskLimits, memory: MemoryBudget
+) -> Iterator[tuple[int, list[pa.RecordBatch], pa.Buffer]]:
+    """The target, the rows and the bytes of each block that the rows make."""
+    for target, held in coalesce(parts, limits.block_bytes, limits.waiting_bytes(memory)):
+        yield target, held, encode_block(held, limits.narrowing)
+
+
+def encode_block(batches: list[pa.RecordBatch], costs: NarrowCosts) -> pa.Buffer:
     """The batches as one block, each column as narrow as its values in this block allow.
 
     Rows may have no columns: then only their number is sent, for `count(*)` over a join whose keys no operator reads.
@@ -155,7 +163,7 @@ def encode_block(batches: list[pa.RecordBatch]) -> pa.Buffer:
     table = pa.Table.from_batches(batches)
     if not table.column_names:
         return _encoded_count(table.num_rows)
-    table = narrow_table(table)
+    table = narrow_table(table, costs)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())

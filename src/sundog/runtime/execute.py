@@ -105,7 +105,7 @@ class StageRunner:
         return self._executors.frame(stage, self._spark_input(stage, for_spark=True), schema)
 
     def forget(self, graph: StageGraph) -> None:
-        """Release what abandoned stages hold."""
+        """Release what stages hold that were given up."""
         for number in graph.given_up:
             self._held.pop(number, None)
 
@@ -115,7 +115,7 @@ class StageRunner:
 
     @property
     def has_all_reports(self) -> bool:
-        """Whether no task was lost with its counts of rows that are still there."""
+        """Whether the counts of all held rows have arrived; see `SparkRuntime.has_all_reports`."""
         return "_executors" not in self.__dict__ or self._executors.has_all_reports
 
     def release(self) -> None:

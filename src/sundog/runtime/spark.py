@@ -180,7 +180,7 @@ class SparkRuntime:
         return [partitions.get(index, []) for index in range(max(partitions, default=-1) + 1)]
 
     def _description(self, stage: Stage) -> str:
-        """Of a job, in Spark's UI: the shapes of the query, and the steps that the job takes."""
+        """The text for a job in Spark's UI: the shapes of the query, and the purposes of the stages in the job."""
         return ": ".join(filter(None, ("sundog", self._title, ", ".join(_steps(stage)))))
 
     def _gathered(self, frame: DataFrame, max_bytes: int | None) -> dict[int, list[pa.RecordBatch]]:
@@ -227,8 +227,8 @@ class SparkRuntime:
 
     @property
     def has_all_reports(self) -> bool:
-        """Whether all partitions of held rows were counted. Spark drops what a killed task has counted, and does not
-        compute the rows again that it has kept of it."""
+        """Whether all partitions of held rows were counted. Spark drops the counts of a killed task, but may keep the
+        rows that this task has stored; then no other task computes and counts them."""
         return all(
             self.records.of(self._stages[number]).tasks >= (self._tasks[number] or 0) for number in self._held_stages
         )

@@ -91,14 +91,26 @@ def _stored_bytes(source: pa.NativeFile, chunk: StoredChunk) -> pa.Buffer | None
     return None if chunk.is_readable_by_kernels(source) and chunk.is_all_compressed else chunk.read(source)
 
 
+def _entries_in(blocks: list[pa.Buffer], chunk: StoredChunk) -> npt.NDArray[np.int64]:
+    """An array for the views of the dictionary's entries. Raises Unusual if a view cannot address all of `blocks`."""
+    if max(block.size for block in blocks) > _LARGEST_BLOCK:
+        raise Unusual
+    return np.empty((_entry_count(chunk), 2), np.int64)
+
+
+def _validity(missing: int, valid: npt.NDArray[np.uint8]) -> pa.Buffer | None:
+    """The validity of decoded rows, of which `missing` are NULL. Raises Unusual if the pages are broken."""
+    if missing == BROKEN:
+        raise Unusual
+    return bits_of(valid) if missing else None
+
+
 def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa.Array:
     data = _stored_bytes(source, chunk)
     page_buffer = pa.allocate_buffer(chunk.buffer_sizes[0] if data is None else 0)
     unpacked = decompressed(chunk, data) or pa.allocate_buffer(chunk.unpacked_size + SLACK)
     blocks = [unpacked] if chunk.is_all_compressed else [unpacked, data]
-    if max(block.size for block in blocks) > _LARGEST_BLOCK:
-        raise Unusual
-    entries = np.empty((_entry_count(chunk), 2), np.int64)
+    entries = _entries_in(blocks, chunk)
     rows = pa.allocate_buffer((4 if chunk.is_coded else 16) * chunk.rows)
     views = np.frombuffer(rows, np.int64).reshape(-1, 2) if not chunk.is_coded else np.empty((0, 2), np.int64)
     valid = np.empty(chunk.rows, np.uint8)
@@ -115,9 +127,7 @@ def _decoded(source: pa.NativeFile, chunk: StoredChunk, view: pa.DataType) -> pa
         np.frombuffer(rows, np.uint32) if chunk.is_coded else np.empty(0, np.uint32),
         views,
     )
-    if missing == BROKEN:
-        raise Unusual
-    validity = bits_of(valid) if missing else None
+    validity = _validity(missing, valid)
     if not chunk.is_coded:
         return pa.Array.from_buffers(view, chunk.rows, [validity, rows, *blocks])
     codes = pa.Array.from_buffers(pa.int32(), chunk.rows, [validity, rows])
@@ -141,9 +151,7 @@ def _chosen_codes(
     page_buffer, unpacked = pa.allocate_buffer(stored_size + SLACK), pa.allocate_buffer(unpacked_size + SLACK)
     dictionary = pa.allocate_buffer(int(chunk.pages[0, UNPACKED]) + SLACK)
     blocks = [dictionary] if data is None else [dictionary, data]
-    if max(block.size for block in blocks) > _LARGEST_BLOCK:
-        raise Unusual
-    entries = np.empty((_entry_count(chunk), 2), np.int64)
+    entries = _entries_in(blocks, chunk)
     codes, valid = np.empty(len(rows), np.uint32), np.empty(len(rows), np.uint8)
     missing = decode_chosen_codes(
         descriptor_of(source),
@@ -158,9 +166,7 @@ def _chosen_codes(
         entries,
         codes,
     )
-    if missing == BROKEN:
-        raise Unusual
-    validity = bits_of(valid) if missing else None
+    validity = _validity(missing, valid)
     numbers = pa.Array.from_buffers(pa.int32(), len(rows), [validity, pa.py_buffer(codes)])
     return _dictionary(numbers, entries, view, blocks)
 
@@ -172,9 +178,7 @@ def _chosen_views(
     page_buffer = pa.allocate_buffer(chunk.buffer_sizes[0] if data is None else 0)
     unpacked = pa.allocate_buffer(chunk.unpacked_size + SLACK)
     blocks = [unpacked] if data is None else [unpacked, data]
-    if max(block.size for block in blocks) > _LARGEST_BLOCK:
-        raise Unusual
-    entries = np.empty((_entry_count(chunk), 2), np.int64)
+    entries = _entries_in(blocks, chunk)
     views, valid = np.empty((len(rows), 2), np.int64), np.empty(len(rows), np.uint8)
     missing = decode_chosen_views(
         descriptor_of(source),
@@ -189,9 +193,7 @@ def _chosen_views(
         entries,
         views,
     )
-    if missing == BROKEN:
-        raise Unusual
-    return pa.Array.from_buffers(view, len(rows), [bits_of(valid) if missing else None, pa.py_buffer(views), *blocks])
+    return pa.Array.from_buffers(view, len(rows), [_validity(missing, valid), pa.py_buffer(views), *blocks])
 
 
 def _dictionary(codes: pa.Array, entries: Rows, view: pa.DataType, blocks: list[pa.Buffer]) -> pa.Array:

@@ -4,8 +4,8 @@
                                                 └──► HashJoin, an operator in the probe side's own pipeline
 
 A chain of joins over a fact table is planned from the top: the last dimension is built first. Its keys are pushed down
-to every scan that has the column. That may be the build side of the next join, and so on down to the fact table. That
-is read once, with all filters, and its rows are looked up in all build sides in one pass.
+to every scan that has the column: to a build side of a join further down, which becomes smaller, or to the fact table.
+The fact table is read once, with all filters, and its rows are looked up in all build sides in one pass.
 """
 
 from __future__ import annotations

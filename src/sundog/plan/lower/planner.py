@@ -1,4 +1,4 @@
-"""The planner: lowers a logical plan into the graph of stages that runs it. Its folder decides how and where.
+"""The planner: lowers a logical plan into the graph of stages that runs it. This folder decides how and where.
 
     graph = Planner(tree, settings, sites).plan(answer)
 

@@ -133,7 +133,7 @@ def _after_sample(
     if possible is None:
         counted = size if sample is None else _counted(plan.child, sample, size, site.costs)
         return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(counted, site)))
-    if possible.strategy is not None:  # ranges were abandoned: they would not add up after an exchange either
+    if possible.strategy is not None:  # ranges were given up: they would not add up after an exchange either
         return (yield from _over_exchange(planner, steps, rows, sample, 1))
     note = f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
     return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site), note))
@@ -200,7 +200,7 @@ def _over_exchange(
 def _over_reads(
     planner: Planner, plan: Window, steps: WindowSteps, scans: RangeScans, cut_by: str
 ) -> Steps[Pipeline | None]:
-    """The same, but each range reads its own row groups; None, with the stages abandoned, if ranges do not work."""
+    """The same, but each range reads its own row groups; None, with the stages given up, if ranges do not work."""
     graph, below, before = planner.graph, scan_below(plan.child), len(planner.graph.stages)
     if below is None:
         raise InternalError("ranges read their own rows only above a scan")

@@ -10,7 +10,6 @@ sets are loaded once. The partitions are the same as with a task for each, and t
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,12 +29,18 @@ from sundog.operators.context import (
     TaskContext,
     TaskLimits,
     clocked,
-    remove_abandoned_scratch,
 )
 from sundog.operators.sources import Source
-from sundog.runtime.blocks import StageFunction, addressed_blocks, block_row, count_block, spare_long_lived_objects
+from sundog.runtime.blocks import (
+    StageFunction,
+    addressed_blocks,
+    block_row,
+    count_block,
+    spare_long_lived_objects,
+    spill_root,
+)
 from sundog.runtime.broadcasts import load_sharing
-from sundog.runtime.exchange import coalesce, decode_block, encode_block, in_block_order
+from sundog.runtime.exchange import decode_block, encoded, in_block_order
 from sundog.runtime.processes.threads import Emit, PartitionThreads
 from sundog.runtime.task import run_operators
 from sundog.versions.parts.worker_imports import keep_unchanged_archives
@@ -83,9 +88,7 @@ class _ProcessRun:
     def __init__(self, function: ProcessFunction) -> None:
         self.reports: dict[tuple[int, int], list[OperatorValues]] = {}
         self._function = function
-        self._spill_root = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None  # of this executor alone
-        if self._spill_root is not None:
-            remove_abandoned_scratch(self._spill_root)
+        self._spill_root = spill_root()
         self._cancelled = threading.Event()
         self._hints: set[str] = set()
         self._lock = threading.Lock()
@@ -228,8 +231,7 @@ class TargetBlocks:
     def send(self, target: int, batches: list[pa.RecordBatch], context: TaskContext, emit: Emit) -> None:
         """Put out rows for one target."""
         combined = ((target, batch) for batch in self._partitioner.combine(batches, context))
-        ready = coalesce(combined, self._limits.block_bytes, self._limits.waiting_bytes(context.memory))
-        for held, block in clocked(((held, encode_block(held)) for _, held in ready), context.counts):
+        for _, held, block in clocked(encoded(combined, self._limits, context.memory), context.counts):
             count_block(context.counts, self._partitioner, target, held, block)
             emit(block_row(target, self._first_source, block))
 

@@ -9,7 +9,8 @@ numbers: start inclusive, stop exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -39,6 +40,20 @@ Bounds = tuple[Positions, Positions]
 MAX_ROWS = 2**31 - 2
 
 
+@dataclass(frozen=True)
+class _FrameEnd:
+    """An end of frames. `place`: of its bounds in a pair; a stop is the row after the last one."""
+
+    place: int
+    unbounded: BoundKind
+    at_distance: Callable[..., None]  # kernels that find it where all words move by one distance,
+    at_bound: Callable[..., None]  # or where each row has a word of its own
+
+
+_STARTS = _FrameEnd(0, BoundKind.UNBOUNDED_PRECEDING, starts_at_distance, starts_at_bound)
+_STOPS = _FrameEnd(1, BoundKind.UNBOUNDED_FOLLOWING, stops_at_distance, stops_at_bound)
+
+
 class SortedRows:
     """`partition_keys` and `order_keys` are the evaluated keys of rows that are already in their order."""
 
@@ -55,8 +70,7 @@ class SortedRows:
         self._partition_keys = partition_keys
         self._order_keys = order_keys
         self._order_by = order_by
-        self._starts: dict[tuple[str, Bound], Positions] = {}
-        self._stops: dict[tuple[str, Bound], Positions] = {}
+        self._found: dict[tuple[_FrameEnd, str, Bound], Positions] = {}
 
     def part(self, first: int, last: int) -> SortedRows:
         """Some of the rows, by themselves."""
@@ -97,45 +111,30 @@ class SortedRows:
         return self.starts(frame.units, frame.start), self.stops(frame.units, frame.end)
 
     def starts(self, units: str, bound: Bound) -> Positions:
-        key = units, bound
-        if key not in self._starts:
-            self._starts[key] = self._find_starts(units, bound)
-        return self._starts[key]
+        return self._cached(_STARTS, units, bound)
 
     def stops(self, units: str, bound: Bound) -> Positions:
-        key = units, bound
-        if key not in self._stops:
-            self._stops[key] = self._find_stops(units, bound)
-        return self._stops[key]
+        return self._cached(_STOPS, units, bound)
 
-    def _find_starts(self, units: str, bound: Bound) -> Positions:
-        if bound.kind is BoundKind.UNBOUNDED_PRECEDING:
-            return self.segment_bounds[0]
+    def _cached(self, end: _FrameEnd, units: str, bound: Bound) -> Positions:
+        key = end, units, bound
+        if key not in self._found:
+            self._found[key] = self._find(end, units, bound)
+        return self._found[key]
+
+    def _find(self, end: _FrameEnd, units: str, bound: Bound) -> Positions:
+        if bound.kind is end.unbounded:
+            return self.segment_bounds[end.place]
         if units == "rows":
-            return self._rows_at(row_offset(bound))
+            return self._rows_at(row_offset(bound) + end.place)
         if bound.kind is BoundKind.CURRENT_ROW and not self._is_one_word:
-            return self.peer_bounds[0]
+            return self.peer_bounds[end.place]
         result = self._empty()
         words, moved, distance, offsets = self._range_words(bound)
         if moved is None:
-            starts_at_distance(words, distance, offsets, result)
+            end.at_distance(words, distance, offsets, result)
         else:
-            starts_at_bound(words, moved, offsets, result)
-        return result
-
-    def _find_stops(self, units: str, bound: Bound) -> Positions:
-        if bound.kind is BoundKind.UNBOUNDED_FOLLOWING:
-            return self.segment_bounds[1]
-        if units == "rows":
-            return self._rows_at(row_offset(bound) + 1)
-        if bound.kind is BoundKind.CURRENT_ROW and not self._is_one_word:
-            return self.peer_bounds[1]
-        result = self._empty()
-        words, moved, distance, offsets = self._range_words(bound)
-        if moved is None:
-            stops_at_distance(words, distance, offsets, result)
-        else:
-            stops_at_bound(words, moved, offsets, result)
+            end.at_bound(words, moved, offsets, result)
         return result
 
     @property
