@@ -211,3 +211,15 @@ def test_the_largest_subplan_is_shared_and_inner_ones_with_other_places(scan: Sc
     result = run(tree)
     assert result.graph.planned_metrics().get("subplans_shared") == 2
     assert sum(b.num_rows for b in result.rows) == sum(b.num_rows for b in run(tree, shared_bytes=0).rows)
+
+
+def test_a_small_build_side_gathers_what_executors_hold_for_its_first_reader(scan: Scan) -> None:
+    """The left side of the outer join is read first, as it is smaller than the right one."""
+    first, second, fact = groups(scan, 100), groups(copy(scan, 50), 200), copy(scan, 80)
+    key = NamedExpr("t#300", Column("total#200", LONG))
+    again = Aggregate(second, (key,), (AggregateCall("n#301", "count", (), LONG),))
+    right = Join(fact, again, JoinKind.LEFT, (JoinKey(of(fact, "k"), Column("t#300", LONG)),))
+    tree = Join(first, right, JoinKind.LEFT, (JoinKey(Column("total#100", LONG), of(fact, "v")),))
+    assert explain(tree, "executors", gather_groups=0).count("Gather: executors hold them") == 1
+    assert explain(tree, "executors", gather_groups=0, small_step_bytes=0).count("Gather: executors hold them") == 0
+    assert "executors hold them" not in explain(tree, "driver")

@@ -15,7 +15,7 @@ from sundog.config import Settings
 from sundog.expr.calls import AggregateCall, Bound, BoundKind, Frame, JoinKey, JoinKind, NamedExpr, WindowCall
 from sundog.expr.nodes import And, Column, Compare, CompareOp, Expr, IsNull, Literal, Not, SubqueryValue
 from sundog.expr.ordering import SortKey
-from sundog.plan.costs import DRIVER
+from sundog.plan.costs import DRIVER, EXECUTORS
 from sundog.plan.explain import render_plan
 from sundog.plan.logical import (
     Aggregate,
@@ -28,12 +28,14 @@ from sundog.plan.logical import (
     TopK,
     Window,
 )
+from sundog.plan.lower.facts import Facts
 from sundog.plan.lower.planner import Planner, Rows, Step
 from sundog.plan.rules.order import optimize
 from sundog.plan.subqueries import plans_read, subqueries_in, two_rows_at_most, with_values
 from sundog.runtime.driver import DriverRuntime
 from sundog.runtime.execute import StageRunner
-from sundog.support import Declined
+from sundog.support import Declined, TooManyBytes
+from sundog.tree import walk
 from sundog.types import DAY_TIME_INTERVAL, TIMESTAMP
 from tests.plan.test_lower import ID, KEY, LONG, ROWS, VALUE, keys, scan, sites, total
 
@@ -95,18 +97,52 @@ def test_one_subquery_used_twice_is_computed_once(scan: Scan) -> None:
     assert len(steps) == 1
 
 
-@pytest.mark.parametrize(("place", "holds"), [("driver", 1), ("auto", 1), ("executors", 0)])
-def test_groups_that_the_query_reads_as_well_are_computed_once(scan: Scan, place: str, holds: int) -> None:
-    """TPC-H's q15. In one place Catalyst also asks that a key of a join is not NULL, which none is."""
+def best_groups(scan: Scan, other: Scan | None = None, **changed: Any) -> tuple[LogicalPlan, LogicalPlan]:
+    """TPC-H's q15: the query, and its subquery. In one place Catalyst also asks that a key of a join is not NULL, which
+    none is. `other`, `changed`: what the subquery reads, and how its groups differ."""
     key = NamedExpr("k#2", KEY)
     known = Filter(scan, Not(IsNull(KEY)))
     tree = Filter(Aggregate(known, (key,), (total(),)), Compare(CompareOp.EQ, Column("sum#9", LONG), VALUE_OF_0))
     most = AggregateCall("max#10", "max", (Column("sum#9", LONG),), LONG)
-    subquery = Aggregate(Aggregate(scan, (key,), (total(),)), (), (most,))
-    planner = Planner(optimize(tree), Settings(placement=place), sites(DRIVER), subqueries={0: optimize(subquery)})
-    text = render_plan(planner.plan(lambda step: None))
-    assert text.count("Hold: computed once, read twice") == holds
-    assert text.count("ParquetScan") == 2 - holds
+    groups = replace(Aggregate(other or scan, (key,), (total(),)), **changed)
+    return tree, Aggregate(groups, (), (most,))
+
+
+def explained(
+    tree: LogicalPlan,
+    subquery: LogicalPlan,
+    place: str = "executors",
+    settings: Mapping[str, Any] | None = None,
+    **numbers: float,
+) -> str:
+    """The plan without running it, not even its probes. `numbers`: costs."""
+    costs = replace(DRIVER, **numbers), replace(EXECUTORS, **numbers)  # type: ignore[arg-type]
+    wanted = Settings(placement=place, **(settings or {}))  # type: ignore[arg-type]
+    planner = Planner(optimize(tree), wanted, sites(*costs), subqueries={0: optimize(subquery)})
+    return render_plan(planner.plan(lambda step: None))
+
+
+HELD = "Hold: computed once, read twice"
+ON_EXECUTORS = """\
+Filter: (sum#9 = subquery0)
+  Hold: computed once, read twice
+    Aggregate: mode=final, keys=[k#2]
+      HashExchange: keys=[k#2]
+        Aggregate: mode=partial, keys=[k#2], aggregates=[sum(v#3) AS sum#9]
+          ParquetScan: t, files=4, columns=[k#2, v#3], predicate=(k#2 IS NOT NULL)
+Gather: subquery0
+  Aggregate: mode=final, keys=[]
+    Gather: few groups are merged on the driver
+      Aggregate: mode=partial, keys=[], aggregates=[max(sum#9) AS max#10]
+        Project: [sum#9]
+          HeldRows: of the Hold above, stage 1"""
+
+
+@pytest.mark.parametrize("place", ["driver", "auto", "executors"])
+def test_groups_that_the_query_reads_as_well_are_computed_once(scan: Scan, place: str) -> None:
+    tree, subquery = best_groups(scan)
+    text = explained(tree, subquery, place)
+    assert text.count(HELD) == text.count("HeldRows") == text.count("ParquetScan") == 1
     if place == "driver":
         planner, runner, _ = planned(tree, {0: subquery})
         assert planner.graph.result is not None
@@ -116,6 +152,147 @@ def test_groups_that_the_query_reads_as_well_are_computed_once(scan: Scan, place
         for each in range(ROWS):
             sums[each * 7919 % 1000] = sums.get(each * 7919 % 1000, 0) + each % 10
         assert {row["sum#9"] for row in found} == {max(sums.values())}
+
+
+@pytest.mark.parametrize("gather_groups", [0, 1600])
+def test_few_rows_of_executors_are_held_on_the_driver(scan: Scan, gather_groups: int) -> None:
+    """8,000 rows are 1,600 groups by estimate."""
+    text = explained(*best_groups(scan), gather_groups=gather_groups)
+    lines = text.splitlines()
+    if gather_groups:
+        assert lines.pop(2).strip() == "Gather: few rows are held on the driver"
+    assert [line.strip() for line in lines[:6]] == [line.strip() for line in ON_EXECUTORS.splitlines()[:6]]
+    assert text.count("HeldRows") == 1
+
+
+@pytest.mark.parametrize("place", ["driver", "executors"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"aggregates": (replace(total(), function="max"),)},
+        {"aggregates": (replace(total(), filter=Compare(CompareOp.GT, VALUE, Literal(3, LONG))),)},
+        {"aggregates": (replace(total(), ansi=False),)},
+        {"keys": (NamedExpr("k#2", VALUE),)},
+    ],
+)
+def test_other_groups_are_not_shared_with_a_subquery(scan: Scan, place: str, changed: dict[str, Any]) -> None:
+    text = explained(*best_groups(scan, **changed), place)
+    assert "Hold" not in text
+    assert text.count("ParquetScan") == 2
+
+
+@pytest.mark.parametrize("place", ["driver", "executors"])
+def test_groups_of_another_snapshot_files_or_conditions_are_not_shared(scan: Scan, place: str) -> None:
+    table = scan.table
+    fewer = replace(scan, table=replace(table, files=table.files[1:]))  # type: ignore[type-var]
+    later = replace(scan, table=replace(table, label="t v2"))  # type: ignore[type-var]
+    others = [fewer, later, where(scan, CompareOp.GT, Literal(5, LONG))]
+    for other in others:
+        assert "Hold" not in explained(*best_groups(scan, other), place)  # type: ignore[arg-type]
+
+
+def test_shared_rows_that_are_too_many_for_the_driver_are_held_by_executors(scan: Scan) -> None:
+    tree, subquery = best_groups(scan)
+    planner = Planner(
+        optimize(tree), Settings(placement="executors"), sites(DRIVER), subqueries={0: optimize(subquery)}
+    )
+    tried: list[str] = []
+
+    def answer(step: Step) -> Rows | None:
+        if step.is_probe:
+            return None
+        tried.append(render_plan(replace(planner.graph, result=None, subqueries=[step.stage])))
+        if len(tried) == 1:
+            raise TooManyBytes.than(10)
+        return [pa.record_batch({"max#10": pa.array([36], LONG)})]
+
+    text = render_plan(planner.plan(answer))
+    assert [each.count("few rows are held on the driver") for each in tried] == [1, 0]
+    assert "few rows are held on the driver" not in text
+    assert text.count(HELD) == text.count("HeldRows") == text.count("ParquetScan") == 1
+    assert "(sum#9 = 36)" in text
+    assert len(planner.graph.subqueries) == 1
+    assert all("executors hold them" in reason for reason in planner.graph.given_up.values())
+    assert planner.graph.planned_metrics().get("subplans_shared") == 1
+
+
+def test_rows_that_are_too_many_anyway_are_left_to_spark(scan: Scan) -> None:
+    tree, subquery = best_groups(scan)
+    planner = Planner(
+        optimize(tree), Settings(placement="executors"), sites(DRIVER), subqueries={0: optimize(subquery)}
+    )
+    tried: list[Step] = []
+
+    def answer(step: Step) -> Rows | None:
+        if not step.is_probe:
+            tried.append(step)
+            raise TooManyBytes.than(10)
+        return None
+
+    with pytest.raises(TooManyBytes):
+        planner.plan(answer)
+    assert len(tried) == 2
+
+
+@pytest.mark.parametrize(("kind", "on_driver"), [(JoinKind.INNER, 1), (JoinKind.LEFT, 0), (JoinKind.FULL, 0)])
+def test_rows_are_not_held_on_the_driver_where_a_join_would_bring_others_there(
+    scan: Scan, kind: JoinKind, on_driver: int
+) -> None:
+    groups, subquery = best_groups(scan)
+    names = [name.replace("#", "#9") for name in scan.columns]
+    columns = tuple(replace(each, name=each.name.replace("#", "#9")) for each in scan.table.file_columns)
+    other = Scan(replace(scan.table, file_columns=columns), tuple(names))  # type: ignore[type-var]
+    tree = Join(groups, other, kind, (JoinKey(KEY, Column("k#92", LONG)),))
+    text = explained(tree, subquery)
+    assert text.count("HeldRows") == 1
+    assert text.count("few rows are held on the driver") == on_driver
+
+
+def test_groups_are_not_shared_by_plans_that_run_in_two_places(scan: Scan) -> None:
+    """The subquery's table fits the driver, the query's two tables do not."""
+    groups, subquery = best_groups(scan)
+    names = [name.replace("#", "#9") for name in scan.columns]
+    columns = tuple(replace(each, name=each.name.replace("#", "#9")) for each in scan.table.file_columns)
+    other = Scan(replace(scan.table, file_columns=columns), tuple(names))  # type: ignore[type-var]
+    tree = Join(groups, other, JoinKind.INNER, (JoinKey(KEY, Column("k#92", LONG)),))
+    for fitting, holds in ((100_000, 0), (1 << 20, 1), (1, 1)):
+        settings = {"driver_max_bytes": fitting}
+        text = explained(tree, subquery, "auto", settings, filtered_read_factor=1)
+        assert text.count(HELD) == holds, fitting
+
+
+def test_footers_of_many_files_are_not_read_before_a_value_that_may_rule_them_out(scan: Scan) -> None:
+    groups, subquery = best_groups(scan)
+    other = Scan(replace(scan.table, label="u"), scan.columns)  # type: ignore[type-var]
+    late = Aggregate(where(other, CompareOp.EQ, VALUE_OF_0), (), (replace(total(), name="sum#20"),))
+    tree = Join(groups, late, JoinKind.INNER, ())
+    assert explained(tree, subquery, "driver").count(HELD) == 1
+    assert explained(tree, subquery, "driver", footer_job_files=4).count(HELD) == 0
+
+
+def test_what_is_in_common_is_looked_for_without_footers(scan: Scan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be, the subquery is planned first, and its value may rule out files."""
+    tree, subquery = best_groups(scan, keys=(NamedExpr("k#2", VALUE),))
+    read: list[object] = []
+    accessed = Facts.access
+    monkeypatch.setattr(Facts, "access", lambda self, each: read.append(each) or accessed(self, each))
+    planner = Planner(
+        optimize(tree), Settings(placement="executors"), sites(DRIVER), subqueries={0: optimize(subquery)}
+    )
+
+    class Stop(Exception):
+        pass
+
+    def answer(step: Step) -> Rows | None:
+        if step.is_probe:
+            return None
+        raise Stop
+
+    with pytest.raises(Stop):
+        planner.plan(answer)
+    main = {id(node) for node in walk(planner.tree)}
+    assert read
+    assert not any(id(each) in main for each in read)
 
 
 def test_groups_that_read_the_value_of_a_subquery_are_not_shared_with_one(scan: Scan) -> None:

@@ -323,9 +323,16 @@ class StageGraph:
         tasks = max(self.site.processes, math.ceil(partitions / self.site.process_slots))
         return tasks if tasks < partitions else 0
 
-    def gather(self, rows: Pipeline, purpose: str, reason: str = "", merging: Partitioner | None = None) -> Pipeline:
-        """All rows in one partition on the driver."""
-        return Pipeline(Place.DRIVER, purpose, (StageRows(self.end(rows, Gather(reason, merging=merging))),))
+    def gather(
+        self,
+        rows: Pipeline,
+        purpose: str,
+        reason: str = "",
+        max_bytes: int | None = None,
+        merging: Partitioner | None = None,
+    ) -> Pipeline:
+        """All rows in one partition on the driver. Running it raises TooManyBytes if they are more than `max_bytes`."""
+        return Pipeline(Place.DRIVER, purpose, (StageRows(self.end(rows, Gather(reason, max_bytes, merging))),))
 
     def subquery(self, rows: Pipeline, number: int) -> Stage:
         """The rows of a scalar subquery on the driver."""

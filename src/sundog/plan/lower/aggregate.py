@@ -80,7 +80,7 @@ def lower_aggregate(planner: Planner, plan: Aggregate, best: BestGroups | None =
         rows = rows.then(phase.operator)
         if strategy.gather and number == 0:
             merging = phase.partitioner.for_driver(site.process_slots) if merged and phase.partitioner else None
-            rows = graph.gather(rows, "Merge groups", "few groups are merged on the driver", merging)
+            rows = graph.gather(rows, "Merge groups", "few groups are merged on the driver", merging=merging)
         elif phase.partitioner is not None and not strategy.gather:
             unsplit = site.costs.unsplit_exchange_rows if phase.partitioner.joinable else 0
             rows = graph.exchange(rows, phase.partitioner, "Merge groups", unsplit)

@@ -17,11 +17,16 @@ def read_footers_of_many(planner: Planner, scans: list[Scan]) -> Steps[None]:
     """Have executors read the footers of scans with many files; not those that the driver knows already."""
     least = planner.driver_site.costs.footer_job_files
     for scan in scans:
-        if len(scan.table.files) < least or any(file.deletes for file in scan.table.files):
+        if not has_many_files(planner, scan) or any(file.deletes for file in scan.table.files):
             continue
         left = files_left(scan.table, scan.columns, scan.predicate, scan.filters, planner.facts.compared)
         if len(left.files) >= least:
             yield from _read(planner, left)
+
+
+def has_many_files(planner: Planner, scan: Scan) -> bool:
+    """Whether a job may read the footers, if statistics of files do not rule out most of them."""
+    return len(scan.table.files) >= planner.driver_site.costs.footer_job_files
 
 
 def _read(planner: Planner, left: FilesLeft) -> Steps[None]:

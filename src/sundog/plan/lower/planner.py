@@ -12,8 +12,8 @@ to every step but the probes, which are bounded, and the planner ends the graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from types import MappingProxyType
@@ -57,15 +57,15 @@ from sundog.plan.lower.footers import read_footers_of_many
 from sundog.plan.lower.join import lower_collected, lower_join
 from sundog.plan.lower.scan import lower_local_rows, lower_scan, lower_union, scan_below
 from sundog.plan.lower.sizes import result_of, sorted_ranges
-from sundog.plan.lower.subqueries import compute_subqueries
+from sundog.plan.lower.subqueries import compute_subqueries, share_with_subqueries
 from sundog.plan.lower.topk import lower_topk
 from sundog.plan.lower.window import lower_window
 from sundog.plan.outputs import Build, Gather
-from sundog.plan.sharing import Occurrence, Plans, may_be_shared_by_plans, share_subplans
+from sundog.plan.sharing import Occurrence, share_subplans
 from sundog.plan.sites import Sites
 from sundog.plan.spark_rows import most_bytes, spark_input
 from sundog.plan.stages import Delivery, Parts, Pipeline, Place, Site, SparkRows, Stage, StageGraph
-from sundog.plan.subqueries import plans_read, subqueries_read
+from sundog.plan.subqueries import plans_read
 from sundog.support import Code, Declined, TooManyBytes
 from sundog.tree import children_first, walk
 
@@ -84,6 +84,19 @@ Rows = list[pa.RecordBatch]
 Answer = Rows | BuildSide
 Steps = Generator[Step, Answer | None, T]
 """A part of planning: yields steps, is sent their rows (None: not available now), returns what it planned."""
+
+
+@dataclass
+class SharedSubplans:
+    """The shared subplans of a query and its subqueries. Each has one of the `numbers`.
+
+    `held`: the rows, as the first reader planned them. `gathered`: those that executors compute and the driver holds,
+    with the bytes that their rows may take.
+    """
+
+    numbers: Iterator[int] = field(default_factory=count)
+    held: dict[int, Pipeline] = field(default_factory=dict)
+    gathered: dict[int, int] = field(default_factory=dict)
 
 
 class Planner:
@@ -110,15 +123,16 @@ class Planner:
         self._sites = sites
         self._delivery = delivery
         self._subqueries = subqueries
-        self._shared: dict[int, Pipeline] = {}  # shared subplans by number, as their first reader planned them
-        self._shared_numbers = count()
+        self.shared = SharedSubplans()
 
     @cached_property
     def site(self) -> Site:
-        """The site for placement `auto`: the driver for what fits it, executors for the rest and for foreign rows."""
+        """The site for placement `auto`: the driver for what fits it, executors for the rest, for foreign rows, and for
+        rows that they hold."""
         wish, size = self._settings.placement, self.facts.size(self.tree)
         if wish == "auto":
             fits = size is not None and size.column_bytes <= self._driver_read_bytes
+            fits = fits and not self._reads_held_on_executors(self.tree)
             wish = "driver" if fits or self._sites.problem else "executors"
         if wish == "driver" and size is not None:
             return self._sites.driver
@@ -169,7 +183,7 @@ class Planner:
         It adds its stages to the same graph.
         """
         part = Planner(tree, self._settings, self._sites, self._delivery)
-        part.graph, part.facts, part._shared = self.graph, self.facts, self._shared
+        part.graph, part.facts, part.shared = self.graph, self.facts, self.shared
         size = self.facts.size(tree)
         small = size is not None and size.column_bytes <= self.site.costs.small_step_bytes
         part.site = self._sites.driver if small else self.site
@@ -178,8 +192,7 @@ class Planner:
     def plan(self, answer: Callable[[Step], Answer | None]) -> StageGraph:
         """The finished graph. `answer` gives the rows of a step; None if the step is not run now."""
         result = result_of(self.tree, self._subqueries.values())
-        self._share_with_subqueries()
-        steps, found, problem = self.lower_all(), None, None
+        steps, found, problem = self._lower_query(), None, None
         while True:
             try:
                 step = steps.send(found) if problem is None else steps.throw(problem)
@@ -192,41 +205,31 @@ class Planner:
             except TooManyBytes as too_many:
                 problem = too_many
 
+    def _lower_query(self) -> Steps[Pipeline]:
+        """The same as `lower_all`, after what the plan and its subqueries have in common was found."""
+        if self._subqueries:
+            self.tree, self._subqueries = yield from share_with_subqueries(self, self._subqueries)
+        return (yield from self.lower_all())
+
     def lower_all(self) -> Steps[Pipeline]:
         """The open stage that gives the rows of the whole plan."""
         self.tree = yield from compute_subqueries(self, self._subqueries)
-        if self._settings.placement != "driver" and not self._sites.problem:
-            yield from read_footers_of_many(self, self._scans)
+        yield from self.read_footers()
         self.graph.site = self.site
-        self.tree = share_subplans(self.tree, self._is_worth_sharing, self._shared_numbers, self.facts.tested_predicate)
+        self.tree = share_subplans(self.tree, self.is_worth_sharing, self.shared.numbers, self.facts.tested_predicate)
         self._check_files()
         return (yield from self.lower(self.tree))
+
+    def read_footers(self) -> Steps[None]:
+        """Have executors, if they may be used, read the footers of tables with many files."""
+        if self._settings.placement != "driver" and not self._sites.problem:
+            yield from read_footers_of_many(self, self._scans)
 
     def inside(self, plan: LogicalPlan) -> Planner:
         """A planner of another plan, for the same graph."""
         planner = Planner(plan, self._settings, self._sites, subqueries=self._subqueries)
-        planner.graph, planner.facts = self.graph, self.facts
-        planner._shared, planner._shared_numbers = self._shared, self._shared_numbers
+        planner.graph, planner.facts, planner.shared = self.graph, self.facts, self.shared
         return planner
-
-    def _share_with_subqueries(self) -> None:
-        """Have what this plan and its subqueries have in common computed once, if all of them run on the driver."""
-        numbers = subqueries_read(self.tree, self._subqueries)
-        if not numbers or self._settings.placement == "executors":
-            return
-        whole = Plans((self.tree, *(self._subqueries[number] for number in numbers)))
-        together = self.inside(whole)
-        if any(len(scan.table.files) >= self.driver_site.costs.footer_job_files for scan in together._scans):
-            return  # executors read the footers, and probably the rows
-        if not together.site.on_threads:
-            return
-
-        def is_worth_it(tree: LogicalPlan, places: Sequence[Occurrence]) -> bool:
-            return may_be_shared_by_plans(places) and together._is_worth_sharing(tree, places)
-
-        shared = share_subplans(whole, is_worth_it, self._shared_numbers, together.facts.tested_predicate)
-        self.tree, *others = shared.children
-        self._subqueries = {**self._subqueries, **dict(zip(numbers, others, strict=True))}
 
     @property
     def _scans(self) -> list[Scan]:
@@ -302,15 +305,26 @@ class Planner:
 
     def _lower_shared(self, plan: Shared) -> Steps[Pipeline]:
         """The rows of a shared subplan: the first reader plans it, the others read the held rows."""
-        if plan.number not in self._shared:
-            self._shared[plan.number] = self.graph.hold((yield from self.lower(plan.child)), plan.readers, shared=True)
-        rows = self._shared[plan.number]
+        if plan.number not in self.shared.held:
+            rows = yield from self.lower(plan.child)
+            if plan.number in self.shared.gathered and rows.place is Place.EXECUTORS:
+                max_bytes = self.shared.gathered[plan.number]
+                rows = self.graph.gather(rows, rows.purpose, "few rows are held on the driver", max_bytes)
+            self.shared.held[plan.number] = self.graph.hold(rows, plan.readers, shared=True)
+        rows = self.shared.held[plan.number]
+        if rows.place is Place.EXECUTORS and self.site.on_threads:  # a small build side; the first reader was not small
+            rows = self.graph.gather(rows, rows.purpose, "executors hold them")
         if all(source == name for source, name in plan.columns) and len(plan.columns) == len(plan.child.schema):
             return rows
         types = {field.name: field.type for field in plan.child.schema}
         return rows.then(ProjectOperator(tuple(NamedExpr(name, Column(of, types[of])) for of, name in plan.columns)))
 
-    def _is_worth_sharing(self, tree: LogicalPlan, places: Sequence[Occurrence]) -> bool:
+    def _reads_held_on_executors(self, plan: LogicalPlan) -> bool:
+        """Whether a plan reads a shared subplan whose first reader ran on executors, so that its rows are there."""
+        held = {number for number, rows in self.shared.held.items() if rows.place is Place.EXECUTORS}
+        return bool(held) and any(isinstance(node, Shared) and node.number in held for node in walk(plan))
+
+    def is_worth_sharing(self, tree: LogicalPlan, places: Sequence[Occurrence]) -> bool:
         """Whether computing a subplan once costs less than reading it in each place, after the filters of that
         place."""
         costs = self.site.costs
