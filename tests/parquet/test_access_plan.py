@@ -150,6 +150,19 @@ def test_columns_without_a_null_in_the_row_groups_to_read(tmp_path):
     assert plan_access(files, ("x",), raising).never_null == frozenset()
 
 
+def test_a_row_group_of_nulls_only_needs_the_test_that_rules_it_out(tmp_path):
+    schema = pa.schema([("x", LONG), ("y", LONG)])
+    parts = [pa.table({"x": x, "y": [10, 20]}, schema) for x in ([10, 11], [None, None])]
+    files = relation([write_file(tmp_path / "a.parquet", parts)], schema)
+    plan = plan_access(files, ("y",), not_null("x"))
+    assert plan.never_null == {"x"}  # of the row group that is read
+    assert plan.least_predicate == not_null("x")  # else it would equal a scan without a WHERE, which reads both
+    late = Compare(CompareOp.GE, Column("x", LONG), Literal(10, LONG))
+    assert plan_access(files, ("y",), And(not_null("x"), late)).least_predicate == late
+    both = And(not_null("x"), not_null("y"))
+    assert plan_access(files, ("y",), both).least_predicate == both
+
+
 def test_nothing_is_known_of_nulls_without_statistics(tmp_path):
     path = write_file(tmp_path / "a.parquet", tables(0), write_statistics=False)
     assert plan_access(relation([path], tables(0)[0].schema), ("x",), not_null("x")).never_null == frozenset()

@@ -16,6 +16,7 @@ import sundog
 from tests.costs import costs
 from tests.oracle.compare import assert_same
 from tests.oracle.plain_spark import plain_spark
+from tests.spark.against_spark import check
 from tests.spark.test_large_groups import scratch_folders
 
 pytestmark = pytest.mark.spark
@@ -171,3 +172,10 @@ def test_a_build_side_that_was_thought_smaller_is_exchanged(tables: Any) -> None
     assert run.accelerated, run.fallback_reasons
     assert "PartitionedJoin" in run.plan
     assert_same(found, expected, ordered=False)
+
+
+def test_a_full_join_of_which_no_column_is_read(tables: Any) -> None:
+    """Rows of the two sides, told apart by their columns, were all taken for one side."""
+    few, fewer = (f"(SELECT * FROM keys WHERE k < {most})" for most in (40, 9))
+    for condition in ("", "ON true", "ON false"):
+        check(tables, f"SELECT count(*) FROM {few} a FULL JOIN {fewer} b {condition}")

@@ -28,7 +28,7 @@ from sundog.parquet.meta.statistics import Statistics
 from sundog.parquet.meta.table_footers import ColumnFacts
 from sundog.parquet.problems import FileProblem, ProblemKind
 from sundog.parquet.prune.footer_tables import TABLES
-from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts, never_null
+from sundog.parquet.prune.pruning import PruningPredicate, Verdict, Verdicts, never_null, without_not_null
 from sundog.parquet.prune.table_statistics import GetFooters, TableStatistics
 from sundog.parquet.reading import DataFile, ReadSpec
 from sundog.support import Code, Declined
@@ -110,6 +110,18 @@ class ParquetAccessPlan:
     def never_null(self) -> frozenset[str]:
         """Columns that the WHERE wants not to be NULL, which no row to read has."""
         return never_null(self.predicate, self.statistics, self.left)
+
+    @cached_property
+    def least_predicate(self) -> Expr | None:
+        """A WHERE that selects the same rows of the table, without tests that columns are not NULL if they never are.
+
+        `never_null` alone does not tell: it is about the row groups to read. One that holds only NULLs is not read
+        because of such a test, and would be read without it.
+        """
+        least = without_not_null(self.predicate, self.never_null)
+        left = np.flatnonzero(PruningPredicate(least).verdicts(self.statistics) != Verdict.SKIP)
+        is_same = not self.files_ruled_out and np.array_equal(left, self.left)
+        return least if is_same else self.predicate
 
     def refusable_file(self) -> str | None:
         """A file with values that sundog may refuse only when they are decoded; None if there is none."""

@@ -11,7 +11,6 @@ from sundog.operators.topk.topk_plan import TopKPlan, plan_topk
 from sundog.parquet.meta.table_footers import ReadTables, TableFooters, read_as_columns
 from sundog.parquet.prune.access_plan import ParquetAccessPlan, plan_access
 from sundog.parquet.prune.footer_tables import TABLES
-from sundog.parquet.prune.pruning import without_not_null
 from sundog.parquet.reading import DataFile, ReadSpec
 from sundog.plan.costs import Costs
 from sundog.plan.logical import Foreign, Join, LocalRows, LogicalPlan, Project, Scan, Sort, TopK, Window
@@ -91,8 +90,8 @@ class Facts:
         return self._accesses[id(scan)][1]
 
     def tested_predicate(self, scan: Scan) -> Expr | None:
-        """The WHERE of a scan without what, by statistics, all rows fulfil anyway."""
-        return without_not_null(scan.predicate, self.access(scan).never_null)
+        """The WHERE of a scan without what, by statistics, all rows of the table fulfil anyway."""
+        return self.access(scan).least_predicate
 
     def search(self, topk: TopK, scan: Scan) -> TopKPlan:
         """The queue of row groups of a top-k right above its scan."""

@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from sundog.columns.key_sets import key_set
 from sundog.expr.calls import JoinKind, NamedExpr
 from sundog.expr.dynamic_filters.key_set import KeyFilter, KeySet
-from sundog.expr.nodes import Column, Expr, columns_of, substitute
+from sundog.expr.nodes import Column, Expr, Literal, columns_of, substitute
 from sundog.expr.raising import can_raise
 from sundog.operators.join.build_side import BuildSide, one_batch
 from sundog.operators.join.hash_join import HashJoin, JoinSpec
@@ -139,7 +141,7 @@ def _partitioned(
     """A join whose two sides are sent to the tasks that own their keys. `probe_rows`: the probe side, if it is held
     already. `filters`: whether the keys of the build side may be gathered to filter the probe side; not if they filter
     it already, or are known to be too many."""
-    spec, graph = sides.spec, planner.graph
+    spec, graph, sides = sides.spec, planner.graph, _with_different_columns(sides)
     build = yield from planner.lower(sides.build)
     if filters and probe_rows is None and build.place is Place.EXECUTORS and _keys_spare_shuffling(planner, sides):
         build = graph.hold(build)
@@ -161,6 +163,17 @@ def _partitioned(
     ends = [graph.end(rows, Exchange(part)) for rows, part in zip((build, probe), parts, strict=True)]
     rows = Pipeline(build.place, "Join", (PairedRows(*ends),))
     return rows.then(PartitionedJoin(spec, sides.build.schema))
+
+
+def _with_different_columns(sides: _Sides) -> _Sides:
+    """The sides with a column in one of them, if neither has any: tasks tell the rows of both apart by their columns.
+
+    `SELECT count(*) FROM a FULL JOIN b` reads no column at all.
+    """
+    if sides.build.schema.names or sides.probe.schema.names:
+        return sides
+    mark = NamedExpr("build side#", Literal(True, pa.bool_()))
+    return replace(sides, build=Project(sides.build, (mark,)))
 
 
 def _keys_spare_shuffling(planner: Planner, sides: _Sides) -> bool:
