@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
+from sundog.expr.buffers import pooled
 from sundog.kernels.strings import total_length
 from sundog.types import is_text
 
@@ -166,7 +167,7 @@ def storage(dtype: pa.DataType) -> tuple[np.dtype[Any], int]:
 
 def empty_values(dtype: pa.DataType, length: int) -> npt.NDArray[Any]:
     numpy_type, words = storage(dtype)
-    return np.empty(length if words == 1 else (length, words), numpy_type)
+    return pooled(length if words == 1 else (length, words), numpy_type)
 
 
 def _zeros(dtype: pa.DataType, length: int) -> npt.NDArray[Any]:
@@ -176,7 +177,7 @@ def _zeros(dtype: pa.DataType, length: int) -> npt.NDArray[Any]:
 
 def _widened(numbers: Ints) -> Ints:
     """Unscaled decimals of one word as two words each."""
-    words = np.empty((len(numbers), 2), np.int64)
+    words = pooled((len(numbers), 2), np.int64)
     words[:, 0] = numbers
     np.right_shift(numbers, 63, out=words[:, 1])
     return words

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.expr.buffers import is_narrow
+from sundog.expr.buffers import is_narrow, pooled
 from sundog.kernels.pages.chosen_numbers import decode_chosen_numbers
 from sundog.kernels.pages.number_chunks import decode_numbers, widen_to_decimals
 from sundog.kernels.pages.parquet_values import BROKEN
@@ -131,7 +131,7 @@ def _decoded(source: pa.NativeFile, columns: list[_StoredColumn], rows: Rows | N
     chosen = None if rows is None else _Chosen.of(rows, columns[0].chunks)
     count = columns[0].rows if rows is None else len(rows)
     buffers = [pa.allocate_buffer(count * column.width + SLACK) for column in columns]
-    valid = np.empty(len(columns) * count, np.uint8)
+    valid = pooled(len(columns) * count, np.uint8)
     missing = np.empty(len(chunks), np.int64)
     scratch = [
         pa.allocate_buffer(max(sizes) + SLACK) for sizes in zip(*(chunk.buffer_sizes for chunk in chunks), strict=True)
