@@ -136,7 +136,7 @@ def _input(planner: Planner, plan: Aggregate, shares: int) -> Steps[Pipeline]:
     """The rows to group. Strings that are only grouped by or aggregated are read as stored: nothing is copied. So are
     decimals that are only added up, in eight bytes each."""
     if isinstance(plan.child, Scan):
-        as_stored = _unopened_texts(plan) | _summed_decimals(plan)
+        as_stored = _unopened_texts(plan) | _summed_decimals(plan, plan.child)
         return lower_scan(planner, plan.child, as_stored=as_stored, times=shares, is_grouped=True)
     below = scan_below(plan.child)
     if shares == 1 or below is None:
@@ -153,15 +153,15 @@ def _unopened_texts(plan: Aggregate) -> frozenset[str]:
     return frozenset(plain - set().union(*(columns_of(expr) for expr in computed)))
 
 
-def _summed_decimals(plan: Aggregate) -> frozenset[str]:
-    """Decimal columns that only sums and averages read."""
+def _summed_decimals(plan: Aggregate, scan: Scan) -> frozenset[str]:
+    """Decimal columns that only sums and averages read, and not the WHERE, which would widen them for its tests."""
     summed = [arg for call in plan.aggregates if adds_decimals(call) for arg in call.args]
     others = [key.expr for key in plan.keys]
     others += [arg for call in plan.aggregates if not adds_decimals(call) for arg in call.args]
-    others += [call.filter for call in plan.aggregates if call.filter is not None]
+    others += [expr for expr in (scan.predicate, *(call.filter for call in plan.aggregates)) if expr is not None]
     names: set[str] = set().union(*map(columns_of, summed))
     names -= set().union(*map(columns_of, others))
-    fields = [field for field in plan.child.schema if field.name in names and pa.types.is_decimal(field.type)]
+    fields = [field for field in scan.schema if field.name in names and pa.types.is_decimal(field.type)]
     return frozenset(field.name for field in fields if is_narrow(field.type))
 
 
