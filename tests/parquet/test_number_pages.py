@@ -52,10 +52,14 @@ def source_of(path: Path, dtype: pa.DataType) -> ColumnSource:
 
 
 def read(
-    path: Path, dtype: pa.DataType, *row_groups: int, rows: npt.NDArray[np.int64] | None = None
+    path: Path,
+    dtype: pa.DataType,
+    *row_groups: int,
+    rows: npt.NDArray[np.int64] | None = None,
+    short: frozenset[str] = frozenset(),
 ) -> pa.Array | None:
     """The column, read by Arrow's file and by the kernel itself, which it can when the pages are known."""
-    given = footer_of(path), row_groups or (0,), [source_of(path, dtype)], rows
+    given = footer_of(path), row_groups or (0,), [source_of(path, dtype)], rows, short
     by_arrow = read_numbers(pa.BufferReader(path.read_bytes()), *given).get("n")
     with pa.OSFile(str(path)) as source:
         by_kernel = read_numbers(source, *given).get("n")
@@ -120,6 +124,11 @@ def test_what_arrow_reads(
         expected = pa.concat_arrays(groups[number] for number in row_groups).cast(wanted)
         assert found is not None
         assert found.cast(wanted).equals(expected)
+        if pa.types.is_decimal(wanted):
+            short = read(path, wanted, *row_groups, short=frozenset("n"))
+            assert short is not None
+            assert pa.types.is_decimal64(short.type) == (wanted.precision <= 18)
+            assert short.cast(wanted).equals(expected)
         chosen = data.draw(st.lists(st.integers(0, len(expected) - 1), unique=True, max_size=30))
         rows = np.array(sorted(chosen), np.int64)
         found = read(path, wanted, *row_groups, rows=rows)

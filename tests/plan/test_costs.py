@@ -25,7 +25,8 @@ NO_COSTS = {
     "what a type, an array of Arrow's or a word holds": (
         "INT64_MIN INT64_MAX MAX_ROWS _MAX_ROWS MAX_SLOTS _MAX_BYTES _LEAST _LOW64 _DECIMAL_LIMIT _WORD_BITS "
         "_ALIGNMENT STAGE_SOURCES _ROWS_PER_TASK MAX_TARGETS LARGEST_STRING_BYTES _ONE_WORD_DIGITS _STEPS _SIGNED "
-        "_UNSIGNED MAX_DIGITS _MAX_JOINED_BYTES _LARGEST_FAST_COUNT _EXACT_DOUBLES ANY_NUMBER _NUMBER"
+        "_UNSIGNED MAX_DIGITS _MAX_JOINED_BYTES _LARGEST_FAST_COUNT _EXACT_DOUBLES ANY_NUMBER _NUMBER "
+        "_LARGEST_WORD"
     ),
     "the calendar's": "DAY_MICROS _MONTH_END_SLACK _SECOND _MILLISECOND",
     "what decides the digits of an answer, or that Spark computes it": (
@@ -48,6 +49,7 @@ NO_COSTS = {
     "how often one looks, and how long one waits": "POLL_SECONDS STOP_SECONDS _ASK_EVERY_SECONDS",
     "more than any number that is known": "_FOREIGN_ROWS",
     "passes of one loop": "_MAX_PASSES",
+    "calls that Python's stack can hold": "_MAX_DEPTH",
 }
 
 # Functions with numbers in comparisons, bounds, products and quotients that are no costs, by what the numbers are.
@@ -56,9 +58,10 @@ NO_COSTS_INSIDE = {
         "columns/arrow.py:_from_text columns/key_layout.py:KeyLayout.decode_key columns/key_layout.py:KeyLayout.encode "
         "columns/key_layout.py:KeyLayout.hashes columns/key_layout.py:KeyLayout.null_words "
         "columns/key_layout.py:KeyLayout.scatter columns/key_layout.py:_bits columns/key_sets.py:_word_set "
-        "columns/key_table.py:KeyTable.nbytes columns/stored_text.py:_words "
+        "columns/key_table.py:KeyTable.nbytes columns/stored_text.py:_words columns/vectors.py:Vector.nbytes "
         "operators/aggregate/grouping/buckets.py:grouped_bytes operators/aggregate/keys/lasting_slots.py:_Integers.of"
     ),
+    "digits of a decimal": ("columns/short_decimals.py:ShortDecimals._computed columns/short_decimals.py:_scaled"),
     "days of a month, and the ends of the calendar": (
         "operators/window/frames/order_key.py:RangeKey.move operators/window/frames/order_key.py:reach_overflows"
     ),

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from sundog.columns import text
 from sundog.columns.blocks import addresses
 from sundog.columns.text import text_bytes
-from sundog.columns.vectors import NO_MASK, Bytes, Coded, Vector, both, nulls, storage
+from sundog.columns.vectors import NO_MASK, Bytes, Coded, Ints, Short, Vector, both, nulls, storage
 from sundog.expr.buffers import kernel_view, unpacked_bits
+from sundog.kernels.groups.direct_groups import range_of
 from sundog.kernels.strings import WRITE_SLACK, views_from_offsets, write_strings
 from sundog.support import Code, Declined
 from sundog.types import is_text, is_view
@@ -39,6 +40,10 @@ def from_arrow(array: pa.Array) -> Vector:
         return Vector(array.type, length, unpacked_bits(buffers[1], array.offset, length), valid)
     if is_text(array.type):
         return _from_text(array, buffers, valid)
+    if pa.types.is_decimal64(array.type):
+        numbers = kernel_view(buffers[1], np.dtype(np.int64), length, array.offset)
+        short = Short(numbers, largest_magnitude(numbers))
+        return Vector(plain_type(array.type), length, None, valid, short=short)
     numpy_type, words = storage(array.type)
     values = kernel_view(buffers[1], numpy_type, length * words, array.offset * words)
     return Vector(array.type, length, values if words == 1 else values.reshape(length, words), valid)
@@ -47,7 +52,15 @@ def from_arrow(array: pa.Array) -> Vector:
 def plain_type(dtype: pa.DataType) -> pa.DataType:
     if pa.types.is_string_view(dtype):
         return pa.string()
+    if pa.types.is_decimal64(dtype):
+        return pa.decimal128(dtype.precision, dtype.scale)
     return pa.binary() if pa.types.is_binary_view(dtype) else dtype
+
+
+def largest_magnitude(numbers: Ints) -> int:
+    """Of all rows, also under NULLs."""
+    low, high = range_of(numbers, NO_MASK)
+    return max(abs(int(low)), abs(int(high))) if len(numbers) else 0
 
 
 def _from_text(array: pa.Array, buffers: list[pa.Buffer | None], valid: Bytes | None) -> Vector:
@@ -101,9 +114,14 @@ def to_arrow(vector: Vector, dtype: pa.DataType | None = None) -> pa.Array:
     return pa.Array.from_buffers(dtype, length, [validity, pa.py_buffer(vector.values)])
 
 
-def plain_text(array: pa.Array) -> pa.Array:
-    """Strings as stored (`ScanTask.as_stored`) in plain form; any other array unchanged."""
-    return to_arrow(from_arrow(array)) if pa.types.is_dictionary(array.type) or is_view(array.type) else array
+def in_plain_form(array: pa.Array) -> pa.Array:
+    """Strings and decimals as stored (`ScanTask.as_stored`) in plain form; any other array unchanged."""
+    return to_arrow(from_arrow(array)) if is_as_stored(array.type) else array
+
+
+def is_as_stored(dtype: pa.DataType) -> bool:
+    """Whether an array of the type must be brought to plain form before expressions can be evaluated."""
+    return bool(pa.types.is_dictionary(dtype) or is_view(dtype) or pa.types.is_decimal64(dtype))
 
 
 def _to_runs(vector: Vector, dtype: pa.DataType) -> pa.Array:

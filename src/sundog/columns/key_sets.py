@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.columns.arrow import from_arrow, plain_text
+from sundog.columns.arrow import from_arrow, in_plain_form
 from sundog.columns.vectors import Ints, Vector, full_mask
 from sundog.expr.buffers import Bools, is_narrow
 from sundog.expr.dynamic_filters.contract import DynamicFilter
@@ -51,7 +51,7 @@ def _has_words(dtype: pa.DataType) -> bool:
 
 
 def _text_set(keys: pa.Array, costs: KeySetCosts) -> KeySet:
-    values = plain_text(keys)
+    values = in_plain_form(keys)
     ends = pc.min_max(values.cast(pa.binary()))  # binary, since Spark's strings need not be UTF-8
     low, high = ranks_of(pa.array([ends["min"].as_py(), ends["max"].as_py()], pa.binary()))
     if len(values) > costs.key_strings * costs.rows_per_key_string:
@@ -101,5 +101,5 @@ def rows_passing(test: DynamicFilter, column: pa.Array) -> Bools:
             passing, codes = np.append(passing, of_null), codes.fill_null(len(passing))
         of_rows: Bools = passing.take(codes.to_numpy())
         return of_rows
-    mask = test.passing(plain_text(column))
+    mask = test.passing(in_plain_form(column))
     return np.ones(len(column), np.bool_) if mask is None else mask

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.arrow import from_arrow, plain_text, plain_type
+from sundog.columns.arrow import from_arrow, in_plain_form, plain_type
 from sundog.columns.vectors import Vector, full_mask
 from sundog.expr.buffers import Bools
 from sundog.expr.evaluate import predicate_mask
@@ -52,7 +52,7 @@ class StoredPredicate:
 
     @property
     def as_stored(self) -> frozenset[str]:
-        """The columns whose strings it takes in any form."""
+        """The columns whose strings and decimals it takes in any form."""
         return frozenset(self.alone)
 
     @property
@@ -88,7 +88,7 @@ def _column_mask(name: str, test: Expr, array: pa.Array) -> Bools:
     if is_view(array.type):
         return _view_mask(name, test, array)
     if not pa.types.is_dictionary(array.type):
-        return predicate_mask(test, pa.record_batch([array], names=[name]))
+        return predicate_mask(test, pa.record_batch([in_plain_form(array)], names=[name]))
     passing = _column_mask(name, test, array.dictionary)
     codes = array.indices
     if codes.null_count:
@@ -108,7 +108,7 @@ def _view_mask(name: str, test: Expr, array: pa.Array) -> Bools:
         else:
             masks.append(mask)
     if unknown:
-        masks.append(predicate_mask(_all_of(unknown), pa.record_batch([plain_text(array)], names=[name])))
+        masks.append(predicate_mask(_all_of(unknown), pa.record_batch([in_plain_form(array)], names=[name])))
     return _both(masks)
 
 

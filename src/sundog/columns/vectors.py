@@ -3,7 +3,7 @@
     bool                          uint8, 0 or 1
     integers, dates, instants     as in Arrow
     floats                        as in Arrow
-    decimal128                    two int64 words: low, high
+    decimal128                    two int64 words: low, high; of short ones the low words alone (`Short`)
     string, binary                two int64 words, as in string_view; `blocks` hold the bytes (`kernels/strings.py`)
     void                          no values
 
@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
+from sundog.expr.buffers import pooled
 from sundog.kernels.strings import total_length
 from sundog.types import is_text
 
@@ -40,10 +41,19 @@ class Coded:
     entries: Vector
 
 
-class Vector:
-    """`length` rows of type `dtype`. Immutable, except that values of a dictionary are decoded at the first request."""
+@dataclass(frozen=True, eq=False)
+class Short:
+    """Unscaled decimals of one word each. No magnitude exceeds `bound`, not even of a number under a NULL."""
 
-    __slots__ = ("_values", "blocks", "coded", "dtype", "length", "valid")
+    numbers: Ints
+    bound: int
+
+
+class Vector:
+    """`length` rows of type `dtype`. Immutable, except that values of a dictionary are decoded at the first request,
+    and short decimals widened."""
+
+    __slots__ = ("_values", "blocks", "coded", "dtype", "length", "short", "valid")
 
     def __init__(
         self,
@@ -53,17 +63,19 @@ class Vector:
         valid: Bytes | None = None,
         blocks: Blocks = (),
         coded: Coded | None = None,
+        short: Short | None = None,
     ) -> None:
         self.dtype = dtype
         self.length = length
         self.valid = valid
         self.blocks = blocks
         self.coded = coded
+        self.short = short
         self._values = values
 
     @property
     def all_null(self) -> bool:
-        return self._values is None and self.coded is None
+        return self._values is None and self.coded is None and self.short is None
 
     @property
     def mask(self) -> Bytes:
@@ -76,6 +88,9 @@ class Vector:
     def values(self) -> npt.NDArray[Any]:
         """One value for each row; undefined under a NULL."""
         if self._values is None:
+            if self.short is not None:
+                self._values = _widened(self.short.numbers)
+                return self._values
             if self.coded is None:
                 return _zeros(self.dtype, self.length)
             self._values = self.coded.entries.values.take(self.coded.codes, axis=0)
@@ -88,6 +103,9 @@ class Vector:
         if self.coded is not None:
             coded = Coded(self.coded.codes.take(rows), self.coded.entries)
             return Vector(self.dtype, len(rows), None, valid, self.blocks, coded)
+        if self.short is not None:
+            short = Short(self.short.numbers.take(rows), self.short.bound)
+            return Vector(self.dtype, len(rows), None, valid, short=short)
         return Vector(self.dtype, len(rows), self.values.take(rows, axis=0), valid, self.blocks)
 
     def slice(self, start: int, end: int) -> Vector:
@@ -97,13 +115,17 @@ class Vector:
         if self.coded is not None:
             coded = Coded(self.coded.codes[start:end], self.coded.entries)
             return Vector(self.dtype, end - start, None, valid, self.blocks, coded)
+        if self.short is not None:
+            short = Short(self.short.numbers[start:end], self.short.bound)
+            return Vector(self.dtype, end - start, None, valid, short=short)
         return Vector(self.dtype, end - start, self.values[start:end], valid, self.blocks)
 
     def where(self, rows: Bytes | None) -> Vector:
         """The vector with NULL in the rows that `rows` masks out."""
         if rows is None or self.all_null:
             return self
-        return Vector(self.dtype, self.length, self._values, both(self.valid, rows), self.blocks, self.coded)
+        valid = both(self.valid, rows)
+        return Vector(self.dtype, self.length, self._values, valid, self.blocks, self.coded, self.short)
 
     @property
     def nbytes(self) -> int:
@@ -113,7 +135,10 @@ class Vector:
         """
         if self.all_null:
             return 0
-        own = int(self.values.nbytes) + (0 if self.valid is None else int(self.valid.nbytes))
+        mask = 0 if self.valid is None else int(self.valid.nbytes)
+        if self.short is not None:
+            return 2 * int(self.short.numbers.nbytes) + mask
+        own = int(self.values.nbytes) + mask
         if not is_text(self.dtype):
             return own
         step = max(1, self.length // _MEASURED_STRINGS)
@@ -142,12 +167,20 @@ def storage(dtype: pa.DataType) -> tuple[np.dtype[Any], int]:
 
 def empty_values(dtype: pa.DataType, length: int) -> npt.NDArray[Any]:
     numpy_type, words = storage(dtype)
-    return np.empty(length if words == 1 else (length, words), numpy_type)
+    return pooled(length if words == 1 else (length, words), numpy_type)
 
 
 def _zeros(dtype: pa.DataType, length: int) -> npt.NDArray[Any]:
     numpy_type, words = storage(dtype)
     return np.zeros(length if words == 1 else (length, words), numpy_type)
+
+
+def _widened(numbers: Ints) -> Ints:
+    """Unscaled decimals of one word as two words each."""
+    words = pooled((len(numbers), 2), np.int64)
+    words[:, 0] = numbers
+    np.right_shift(numbers, 63, out=words[:, 1])
+    return words
 
 
 def nulls(dtype: pa.DataType, length: int) -> Vector:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ import pyarrow as pa
 from sundog.columns.vectors import NO_MASK, Bytes, Ints, Vector, both, storage
 from sundog.expr.calls import AggregateCall
 from sundog.kernels.groups.by_group import count_by_group, mark_groups
+from sundog.kernels.groups.by_group_decimals import LANES, add_words_by_group
 
 COUNT = pa.int64()
 FLAG = pa.bool_()
@@ -39,6 +40,10 @@ class Groups:
 
     ids: npt.NDArray[np.int32]
     count: int
+    # Of `totals`, by the identity of their arrays, which are kept alive.
+    _totals: dict[tuple[int, int], tuple[Ints, Bytes | None, Ints]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def sizes(self) -> Ints:
@@ -46,6 +51,15 @@ class Groups:
         sizes = np.zeros(self.count, np.int64)
         count_by_group(self.ids, NO_MASK, sizes)
         return sizes
+
+    def totals(self, numbers: Ints, valid: Bytes | None) -> Ints:
+        """The sum of each group, which must fit a word: shared by the sum and the average of a column."""
+        key = id(numbers), id(valid)
+        if key not in self._totals:
+            lanes = np.zeros(LANES * self.count, np.int64)
+            add_words_by_group(self.ids, numbers, mask_of(valid), lanes)
+            self._totals[key] = numbers, valid, lanes.reshape(LANES, -1).sum(axis=0)
+        return self._totals[key][-1]
 
 
 def one_group(length: int) -> Groups:

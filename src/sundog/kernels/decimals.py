@@ -37,6 +37,7 @@ _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _MANTISSA_BITS = 53
 _SHORT = np.int64(1 << 62)  # sums of two magnitudes below it fit 64 bits
+_ROWS_AT_ONCE = 1024
 _SHORT_PRODUCT = float(1 << 62)  # as a double, a product's error is far less than what is left above it
 
 
@@ -287,6 +288,21 @@ def remainder(
             out[row, 0], out[row, 1] = with_sign(r0, r1, left[one, 1] < 0)
         else:
             undone[row] = 1
+
+
+@kernel
+def low_words(values: Any, out: Any) -> bool:
+    """The low words of all rows, also under NULLs; whether they are the values. Stops soon if they are not."""
+    count = out.shape[0]
+    for first in range(0, count, _ROWS_AT_ONCE):
+        beyond = np.int64(0)
+        for row in range(first, min(first + _ROWS_AT_ONCE, count)):
+            low = values[row, 0]
+            out[row] = low
+            beyond |= (low >> np.int64(63)) ^ values[row, 1]
+        if beyond != 0:
+            return False
+    return True
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sundog.columns.arrow import from_arrow, plain_text
+from sundog.columns.arrow import from_arrow, in_plain_form
 from sundog.metrics import Metrics
 from sundog.parquet.decode.late import RowPicker
 from sundog.parquet.decode.reader import FileReader
@@ -121,7 +121,7 @@ def _all_of(
                 for _ in range(2):  # the second time the pages are known
                     array = reader.read([group], [name])[0]
                     _check(array, int(layout.footer.row_counts[group]))
-                arrays.append(plain_text(array))
+                arrays.append(in_plain_form(array))
     except Problem:
         return None
     return arrays

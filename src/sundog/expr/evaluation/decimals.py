@@ -21,6 +21,7 @@ from sundog.expr.buffers import (
     both_valid,
     decimal_array,
     decimal_words,
+    pooled,
     validity_buffer,
     validity_of,
     values_of,
@@ -168,7 +169,9 @@ def _looped(
     loop: Loop, length: int, valid: Bools | None, dtype: pa.DataType, exactly: Callable[[pa.Array], pa.Array]
 ) -> pa.Array:
     """The loop's results; rows that it leaves undone are computed by `exactly`."""
-    out, undone = np.zeros((length, 2), np.int64), np.zeros(length, np.uint8)
+    out, undone = pooled((length, 2), np.int64), pooled(length, np.uint8)
+    out.fill(0)
+    undone.fill(0)
     loop(_flags(valid), _power(dtype.precision), out, undone)
     if bool(undone.any()):
         rows = np.flatnonzero(undone)
@@ -214,7 +217,7 @@ def _pairs(array: pa.Array) -> Pairs:
             return np.zeros((len(array), 2), np.int64)
         pairs = np.frombuffer(buffer, np.int64, count=2 * len(array), offset=16 * array.offset).reshape(-1, 2)
     else:
-        pairs = np.empty((len(array), 2), np.int64)
+        pairs = pooled((len(array), 2), np.int64)
         pairs[:, 0] = values_of(array)
         np.right_shift(pairs[:, 0], 63, out=pairs[:, 1])
     pairs.flags.writeable = False  # else the kernel is compiled twice, for read-only and for other arrays

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import Bytes, Ints, Vector, both, full_mask, nulls
+from sundog.columns.vectors import NO_MASK, Bytes, Ints, Short, Vector, both, full_mask, nulls
 from sundog.expr.buffers import decimal_array, decimal_words
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.expr.errors import SparkQueryError
@@ -49,11 +49,18 @@ from sundog.functions.sums.rules import (
     unscaled_of,
     words_of,
 )
-from sundog.kernels.groups.by_group_decimals import divide_decimals, sum_decimals_by_group
+from sundog.kernels.groups.by_group_decimals import (
+    add_short_decimals_by_group,
+    divide_decimals,
+    sum_decimals_by_group,
+)
 from sundog.kernels.windows.sliding import widest_frame
 from sundog.kernels.windows.wide_sums import wide_frame_totals, wide_quotients, wide_totals
 from sundog.support import Code, Declined
 
+_LARGEST_WORD = 2**63 - 1
+# From this number of rows per group on, one-word sums of a batch are added to the sums of two words, instead of rows.
+_MIN_ROWS_PER_GROUP = 8
 _LARGEST_FAST_COUNT = 2**32 - 1
 _LARGEST_MAGNITUDE = 1e38 / 2**16  # of one task's rows: so no partial sum over 65,536 tasks exceeds 38 digits
 _LARGEST_FAST_SUM = 0.9e38  # of a frame, as a double
@@ -76,11 +83,15 @@ class _DecimalSums:
         self._overflowed = np.zeros(0, np.uint8)
         self._magnitude = 0.0
         self._told = False
+        self._reach: int | None = 0  # no sum was ever larger; None if that is not known
         self.groups = 0
 
     def weigh(self, values: Vector, valid: Bytes | None, groups: Groups) -> None:
         """Record the magnitude of the rows of a single group; call it before `add`, for rows only."""
         if groups.count != 1 or self.dtype.precision < MAX_DIGITS or values.all_null:
+            return
+        if values.short is not None:
+            self._magnitude += float(values.short.bound) * values.length
             return
         words = values.values if valid is None else values.values[valid != 0]
         low, high = words[:, 0].view(np.uint64).astype(np.float64), words[:, 1].astype(np.float64)
@@ -101,8 +112,28 @@ class _DecimalSums:
         self._sums = grown(self._sums, groups.count, 0)
         self._overflowed = grown(self._overflowed, groups.count, 0)
         self.null_state.mark(valid, groups)
+        if values.short is not None and self._can_hold(values.short.bound * values.length):
+            self._add_short(values.short, valid, groups)
+            return
+        if not values.all_null:
+            self._reach = None
         low, high = limit(self.dtype.precision)
         sum_decimals_by_group(groups.ids, values.values, mask_of(valid), low, high, self._sums, self._overflowed)
+
+    def _can_hold(self, more: int) -> bool:
+        """Whether no sum can leave the type while numbers are added whose magnitudes add up to at most `more`."""
+        if self._reach is None or self._reach + more >= 10**self.dtype.precision:
+            return False
+        self._reach += more
+        return True
+
+    def _add_short(self, short: Short, valid: Bytes | None, groups: Groups) -> None:
+        rows = len(groups.ids)
+        if short.bound * rows <= _LARGEST_WORD and groups.count * _MIN_ROWS_PER_GROUP <= rows:
+            totals = groups.totals(short.numbers, valid)
+            add_short_decimals_by_group(np.arange(groups.count, dtype=np.int32), totals, NO_MASK, self._sums)
+        else:
+            add_short_decimals_by_group(groups.ids, short.numbers, mask_of(valid), self._sums)
 
     def mark_lost(self, flags: Vector, groups: Groups) -> None:
         if not flags.all_null:

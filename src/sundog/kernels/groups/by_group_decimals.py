@@ -13,6 +13,7 @@ import numpy as np
 
 from sundog.kernels.compile import kernel
 
+LANES = 4
 _LOW_HALF = 0xFFFFFFFF
 
 
@@ -47,6 +48,41 @@ def sum_decimals_by_group(
                 size_high = ~size_high + (np.uint64(1) if size_low == np.uint64(0) else np.uint64(0))
             if not _below(size_low, size_high, limit_low, limit_high):
                 overflowed[group] = 1
+
+
+@kernel
+def add_short_decimals_by_group(ids: Any, numbers: Any, valid: Any, sums: Any) -> None:
+    """Add numbers of one word to sums of two, none of which may leave its type."""
+    for row in range(ids.size):
+        if valid.size > 0 and valid[row] == 0:
+            continue
+        group, number = ids[row], numbers[row]
+        low = np.uint64(number)
+        new_low = np.uint64(sums[group, 0]) + low
+        sums[group, 0] = np.int64(new_low)
+        sums[group, 1] += (number >> np.int64(63)) + (np.int64(1) if new_low < low else np.int64(0))
+
+
+@kernel
+def add_words_by_group(ids: Any, numbers: Any, valid: Any, totals: Any) -> None:
+    """Add numbers to totals, which must be able to hold them: of all groups in a first lane, of all in a second, and so
+    on. The totals of the lanes are to be added up.
+
+    A row that adds to the slot of the row before waits for it. With few groups that is the usual case, and with four
+    lanes a row takes 0.3 ns instead of 0.7.
+    """
+    groups = totals.size // LANES
+    one, two = totals[:groups], totals[groups : 2 * groups]
+    three, four = totals[2 * groups : 3 * groups], totals[3 * groups :]
+    last = ids.size // LANES * LANES if valid.size == 0 else 0
+    for row in range(0, last, LANES):
+        one[np.uint32(ids[row])] += numbers[row]
+        two[np.uint32(ids[row + 1])] += numbers[row + 1]
+        three[np.uint32(ids[row + 2])] += numbers[row + 2]
+        four[np.uint32(ids[row + 3])] += numbers[row + 3]
+    for row in range(last, ids.size):
+        if valid.size == 0 or valid[row] != 0:
+            one[np.uint32(ids[row])] += numbers[row]
 
 
 @kernel

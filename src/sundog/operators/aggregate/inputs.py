@@ -1,6 +1,7 @@
 """A record batch -> the key and argument vectors of an aggregation.
 
-An expression that several aggregates share is evaluated once. FILTER (WHERE ...) shields its argument: an argument that
+An expression that several aggregates share is evaluated once. Sums of decimals are of one word a value where that is
+enough (`columns/short_decimals.py`). FILTER (WHERE ...) shields its argument: an argument that
 might raise is evaluated for the rows that pass only, as Spark does in a GROUP BY.
 """
 
@@ -12,13 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sundog.columns.arrow import from_arrow, plain_text
+from sundog.columns.arrow import from_arrow, in_plain_form
+from sundog.columns.short_decimals import ShortDecimals
 from sundog.columns.vectors import Bytes, Ints, Vector
 from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
-from sundog.expr.nodes import Expr
+from sundog.expr.nodes import Column, Expr
 from sundog.expr.raising import can_raise
+from sundog.functions.sums import functions as sums
 from sundog.operators.costs import GroupingCosts
+
+_SUMS = frozenset(function.name for function in sums.FUNCTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +60,50 @@ class Rows:
         return Rows(end - start, keys, [call.slice(start, end) for call in self.calls])
 
 
-def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...], batch: pa.RecordBatch) -> Rows:
-    known: dict[Expr, Vector] = {}
+def adds_decimals(call: AggregateCall) -> bool:
+    """Whether `evaluate_rows` takes the decimals in the arguments as decimal64 as well."""
+    return call.function in _SUMS and not call.distinct and pa.types.is_decimal(call.args[0].dtype)
 
-    def vector(expr: Expr) -> Vector:
+
+def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...], batch: pa.RecordBatch) -> Rows:
+    short = ShortDecimals(batch)
+    known: dict[Expr, Vector] = {}
+    plain: list[pa.RecordBatch] = []  # the batch for `evaluate`, made when it is needed
+
+    def plain_batch() -> pa.RecordBatch:
+        if not plain:
+            plain.append(_with_wide_decimals(batch))
+        return plain[0]
+
+    def vector(expr: Expr, is_summed: bool = False) -> Vector:
         if expr not in known:
-            known[expr] = from_arrow(evaluate(expr, batch))
+            found = short.vector(expr) if is_summed else None
+            if found is None:
+                array = batch.column(expr.name) if isinstance(expr, Column) else evaluate(expr, plain_batch())
+                found = from_arrow(array)
+            known[expr] = found
         return known[expr]
 
     def arguments(call: AggregateCall) -> Arguments:
+        is_summed = adds_decimals(call)
         if call.filter is None:
-            return Arguments([vector(arg) for arg in call.args])
-        passing = predicate_mask(call.filter, batch)
-        args = [from_arrow(evaluate_where(arg, batch, passing)) if can_raise(arg) else vector(arg) for arg in call.args]
+            return Arguments([vector(arg, is_summed) for arg in call.args])
+        passing = predicate_mask(call.filter, plain_batch())
+        args = [
+            from_arrow(evaluate_where(arg, plain_batch(), passing)) if can_raise(arg) else vector(arg, is_summed)
+            for arg in call.args
+        ]
         return Arguments(args, passing.view(np.uint8))
 
     return Rows(batch.num_rows, [vector(key.expr) for key in keys], [arguments(call) for call in calls])
+
+
+def _with_wide_decimals(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with decimals of two words, as `evaluate` takes them."""
+    if not any(pa.types.is_decimal64(column.type) for column in batch.columns):
+        return batch
+    columns = [in_plain_form(column) if pa.types.is_decimal64(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> Iterator[pa.RecordBatch]:
@@ -102,5 +135,5 @@ def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> It
 
 def _with_plain_strings(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Batches with plain strings: these are joined, and stored strings have another form in each batch."""
-    arrays = [plain_text(column) for column in batch.columns]
+    arrays = [in_plain_form(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.arrow import from_arrow, plain_text
+from sundog.columns.arrow import from_arrow, in_plain_form
 from sundog.expr.calls import JoinKind
 from sundog.expr.evaluate import evaluate, predicate_mask
 from sundog.expr.nodes import Expr, columns_of
@@ -175,7 +175,7 @@ class Pairing:
         fields = [_field(name, batch, self.build.columns) for name in names]
         for pairs in self._pairs(batch, ids, False, context):
             columns = [self._column(name, batch, pairs) for name in names]
-            plain = [plain_text(column) for column in columns]
+            plain = [in_plain_form(column) for column in columns]
             if plain:
                 tested = pa.RecordBatch.from_arrays(plain, schema=pa.schema(fields))
             else:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.arrow import plain_text
+from sundog.columns.arrow import in_plain_form
 from sundog.columns.key_layout import KeyLayout
 from sundog.columns.key_words import SPILL_LEVEL
 from sundog.expr.calls import JoinKind
@@ -200,7 +200,9 @@ class SpillingJoin:
         """A batch with the declared types: strings may come as dictionaries, and each batch has its own."""
         if batch.schema == self.build_schema:
             return batch
-        columns = [plain_text(column).cast(field.type) for column, field in zip(batch, self.build_schema, strict=True)]
+        columns = [
+            in_plain_form(column).cast(field.type) for column, field in zip(batch, self.build_schema, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self.build_schema)
 
     def _pairing(self, build: BuildSide) -> Pairing:
@@ -226,4 +228,4 @@ class SpillingJoin:
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([plain_text(column) for column in batch.columns], names=batch.schema.names)
+    return pa.RecordBatch.from_arrays([in_plain_form(column) for column in batch.columns], names=batch.schema.names)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.arrow import plain_text
+from sundog.columns.arrow import in_plain_form
 from sundog.expr.buffers import Bools
 from sundog.operators.costs import ScanCosts
 from sundog.operators.filter import keep_rows
@@ -113,4 +113,4 @@ class Narrowing:
 
 def _in_form(column: pa.Array, as_stored: bool) -> pa.Array:
     """The column in plain form unless `as_stored`: another test may have decoded it as it is stored."""
-    return column if as_stored else plain_text(column)
+    return column if as_stored else in_plain_form(column)

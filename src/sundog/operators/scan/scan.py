@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.arrow import plain_text
+from sundog.columns.arrow import in_plain_form
 from sundog.columns.stored_text import StoredPredicate
 from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.nodes import Expr, columns_of
@@ -47,8 +47,9 @@ class ScanTask(Source):
     """Reads `columns` of its slices' rows where `predicate` is true. `batch_rows` limits batches, to stop early.
 
     `never_null`: columns of which the predicate need not test that they are not NULL.
-    `as_stored` names string columns that the reader takes as dictionary or string_view arrays as well: no string is
-    copied then (`parquet/decode/text_pages.py`), and equal ones of a dictionary need not be found again.
+    `as_stored` names columns that the operator above takes in another form as well. Strings as dictionary or
+    string_view arrays: none is copied then (`parquet/decode/text_pages.py`), and equal ones of a dictionary need not be
+    found again. Decimals as decimal64.
     """
 
     reading: ReadSpec
@@ -195,7 +196,7 @@ class ScanTask(Source):
 
     def _with_plain_texts(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         columns = [
-            column if field.name in self.as_stored else plain_text(column)
+            column if field.name in self.as_stored else in_plain_form(column)
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         return to_batch(columns, schema, batch.num_rows)
@@ -311,7 +312,7 @@ def column_schema(reading: ReadSpec, names: tuple[str, ...] | list[str]) -> pa.S
 def to_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     """A batch; one without columns has rows too (`SELECT count(*)`)."""
     if arrays:
-        if any(array.type != field.type for array, field in zip(arrays, schema, strict=True)):  # strings as stored
+        if any(array.type != field.type for array, field in zip(arrays, schema, strict=True)):  # as stored
             return pa.record_batch(arrays, names=schema.names)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     return pa.record_batch([pa.nulls(rows)], names=["rows"]).select([])

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sundog.expr.buffers import is_narrow, pooled
 from sundog.kernels.pages.chosen_numbers import decode_chosen_numbers
 from sundog.kernels.pages.number_chunks import decode_numbers, widen_to_decimals
 from sundog.kernels.pages.parquet_values import BROKEN
@@ -38,12 +39,15 @@ def read_numbers(
     row_groups: Sequence[int],
     columns: list[ColumnSource],
     rows: Rows | None = None,
+    short: frozenset[str] = frozenset(),
 ) -> dict[str, pa.Array]:
     """Those of the columns that can be decoded here, each in the query's type or in its stored type.
 
+    `short` names columns of decimals that are wanted as decimal64 if that holds all values of the query's type.
+
     `rows` are ascending numbers of rows, counted from the first of the row groups: only these are decoded.
     """
-    found = [_StoredColumn.of(source, footer, row_groups, column) for column in columns]
+    found = [_StoredColumn.of(source, footer, row_groups, column, column.name in short) for column in columns]
     readable = [column for column in found if column is not None]
     return _decoded(source, readable, rows) if readable else {}
 
@@ -65,7 +69,7 @@ class _StoredColumn:
 
     @classmethod
     def of(
-        cls, source: pa.NativeFile, footer: Footer, row_groups: Sequence[int], column: ColumnSource
+        cls, source: pa.NativeFile, footer: Footer, row_groups: Sequence[int], column: ColumnSource, is_short: bool
     ) -> _StoredColumn | None:
         leaf = footer.leaf(column.leaf)
         stored = _STORED.get(leaf.physical_type)
@@ -84,6 +88,8 @@ class _StoredColumn:
         wanted = stored if is_decimal else column.dtype
         dtype = _type_to_read(stored, wanted, all(chunk.is_coded for chunk in chunks))
         decimal = column.dtype if is_decimal else None
+        if decimal is not None and is_short and is_narrow(decimal):
+            decimal = pa.decimal64(decimal.precision, decimal.scale)
         return cls(column.name, dtype, decimal, stored.bit_width // 8, chunks, read, unpacked)
 
     @property
@@ -98,8 +104,11 @@ class _StoredColumn:
         """The decoded numbers in the result's type."""
         if self.decimal is None:
             return pa.Array.from_buffers(self.dtype, rows, [validity, numbers])
-        widened = pa.allocate_buffer(rows * 16)
         words = np.frombuffer(numbers, np.int32 if self.width == 4 else np.int64, rows)
+        if pa.types.is_decimal64(self.decimal):
+            data = numbers if self.width == 8 else pa.py_buffer(words.astype(np.int64))
+            return pa.Array.from_buffers(self.decimal, rows, [validity, data])
+        widened = pa.allocate_buffer(rows * 16)
         widen_to_decimals(words, np.frombuffer(widened, np.int64))
         return pa.Array.from_buffers(self.decimal, rows, [validity, widened])
 
@@ -122,7 +131,7 @@ def _decoded(source: pa.NativeFile, columns: list[_StoredColumn], rows: Rows | N
     chosen = None if rows is None else _Chosen.of(rows, columns[0].chunks)
     count = columns[0].rows if rows is None else len(rows)
     buffers = [pa.allocate_buffer(count * column.width + SLACK) for column in columns]
-    valid = np.empty(len(columns) * count, np.uint8)
+    valid = pooled(len(columns) * count, np.uint8)
     missing = np.empty(len(chunks), np.int64)
     scratch = [
         pa.allocate_buffer(max(sizes) + SLACK) for sizes in zip(*(chunk.buffer_sizes for chunk in chunks), strict=True)

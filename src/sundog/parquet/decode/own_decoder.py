@@ -36,10 +36,17 @@ class OwnDecoder:
         self._pages = PageReader(source, footer)
 
     def numbers(
-        self, row_groups: Sequence[int], columns: list[ColumnSource], rows: npt.NDArray[np.int64] | None = None
+        self,
+        row_groups: Sequence[int],
+        columns: list[ColumnSource],
+        rows: npt.NDArray[np.int64] | None = None,
+        short: frozenset[str] = frozenset(),
     ) -> dict[str, pa.Array]:
-        """Those of the columns that it decodes, each in the query's type or in its stored type."""
-        return read_numbers(self._source, self._footer, row_groups, columns, rows) if self._switched_on else {}
+        """Those of the columns that it decodes, each in the query's type or in its stored type; decimals named by
+        `short` may be decimal64."""
+        if not self._switched_on:
+            return {}
+        return read_numbers(self._source, self._footer, row_groups, columns, rows, short)
 
     def text(self, row_group: int, column: ColumnSource) -> pa.Array | None:
         """A string column as string_view, or as a dictionary of such."""

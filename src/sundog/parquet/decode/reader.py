@@ -41,7 +41,8 @@ class FileReader:
     def __init__(
         self, layout: FileLayout, reading: ReadSpec, metrics: Metrics, as_stored: frozenset[str] = frozenset()
     ) -> None:
-        """`as_stored`: string columns that `read` may return as dictionary or string_view arrays."""
+        """`as_stored`: columns that `read` may return as they are stored: strings as dictionary or string_view arrays,
+        decimals as decimal64."""
         self.layout = layout
         self.metrics = metrics
         self._as_stored = as_stored
@@ -89,7 +90,7 @@ class FileReader:
     ) -> list[pa.Array]:
         """The columns of the row groups' rows, each as one array, in the order of `names`.
 
-        `as_stored` replaces the reader's own for this call.
+        `as_stored` replaces the reader's own for this call; decimals must be in both.
         """
         rows = sum(int(self.layout.footer.row_counts[group]) for group in row_groups)
         stored = self.layout.stored(names)
@@ -97,7 +98,8 @@ class FileReader:
         if not stored or rows == 0:
             return [self.layout.constant(name, rows) for name in names]
         as_stored = self._as_stored if as_stored is None else as_stored
-        found = self._numbers(row_groups, stored) | self._texts(row_groups, stored, as_stored)
+        short = self._as_stored & as_stored
+        found = self._numbers(row_groups, stored, short=short) | self._texts(row_groups, stored, as_stored)
         others = [source for source in stored if source.name not in found]
         if others:
             found |= self._decode(row_groups, others, as_stored)
@@ -122,15 +124,19 @@ class FileReader:
         return [found[name] if name in found else self.layout.constant(name, rows) for name in names]
 
     def _numbers(
-        self, row_groups: Sequence[int], stored: list[ColumnSource], rows: Rows | None = None
+        self,
+        row_groups: Sequence[int],
+        stored: list[ColumnSource],
+        rows: Rows | None = None,
+        short: frozenset[str] = frozenset(),
     ) -> dict[str, pa.Array]:
         """The number columns whose pages have a usual form."""
-        arrays = self.own.numbers(row_groups, stored, rows)
-        return {
-            source.name: converted(arrays[source.name], source, self.layout.file.path)
-            for source in stored
-            if source.name in arrays
-        }
+        arrays = self.own.numbers(row_groups, stored, rows, short)
+        for source in stored:
+            array = arrays.get(source.name)
+            if array is not None and not pa.types.is_decimal64(array.type):
+                arrays[source.name] = converted(array, source, self.layout.file.path)
+        return arrays
 
     def _texts(
         self, row_groups: Sequence[int], stored: list[ColumnSource], as_stored: frozenset[str]
@@ -149,7 +155,7 @@ class FileReader:
         self, row_groups: Sequence[int], stored: list[ColumnSource], as_stored: frozenset[str]
     ) -> dict[str, pa.Array]:
         leaves = sorted({source.leaf for source in stored})
-        kept = [source for source in stored if source.name in as_stored]
+        kept = [source for source in stored if source.name in as_stored and self.layout.is_text(source)]
         whole = (s.leaf for s in kept if all(self.layout.is_dictionary(s, group) for group in row_groups))
         try:
             table = self.decoder(tuple(whole)).read_row_groups(

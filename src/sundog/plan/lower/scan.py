@@ -45,8 +45,9 @@ def lower_scan(
 ) -> Pipeline:
     """The rows of a scan in balanced tasks.
 
-    `as_stored`: string columns that no expression evaluates. `again`: another stage reads the rows too, and counts
-    them. `times`: the number of tasks that each read everything. `is_grouped`: each task groups the rows that it reads.
+    `as_stored`: columns that need not be in the form that expressions evaluate. `again`: another stage reads the rows
+    too, and counts them. `times`: the number of tasks that each read everything. `is_grouped`: each task groups the
+    rows that it reads.
     """
     access, site = planner.facts.access(scan), planner.site
     if access.knows_keys and not again:

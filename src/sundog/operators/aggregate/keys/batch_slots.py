@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.vectors import NO_MASK, Vector
+from sundog.columns.vectors import NO_MASK, Vector, empty_values
 from sundog.kernels.groups.direct_groups import add_slots, groups_by_slot, last_rows, range_of
 from sundog.operators.costs import KeyTableCosts
 
 MAX_SLOTS = 1 << 30  # slot numbers are int32
+_IDS = pa.int32()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class DirectGroups:
         """The group of each row, given the groups of the founders."""
         by_slot = np.empty(self.numbers.count + 1, np.int32)
         by_slot[self.slots] = groups
-        ids = np.empty(len(self.numbers.values), np.int32)
+        ids = empty_values(_IDS, len(self.numbers.values))
         groups_by_slot(self.numbers.values, self.valid, self.numbers.low, self.numbers.count, by_slot, ids)
         return ids
 
@@ -72,7 +73,8 @@ def direct_groups(keys: Sequence[Vector], length: int, costs: KeyTableCosts) -> 
         found.append(numbers)
     if len(keys) == 1:
         return DirectGroups.of(found[0], keys[0].mask)
-    place = np.zeros(length, np.int32)
+    place = empty_values(_IDS, length)
+    place.fill(0)
     stride = 1
     for key, numbers in zip(keys, found, strict=True):
         add_slots(numbers.values, key.mask, numbers.low, stride, numbers.count, place)

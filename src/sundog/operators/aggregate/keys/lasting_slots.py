@@ -24,13 +24,14 @@ import pyarrow as pa
 
 from sundog.columns.key_layout import KeyLayout
 from sundog.columns.key_table import Ids, KeyTable
-from sundog.columns.vectors import NO_MASK, Bytes, Vector
+from sundog.columns.vectors import NO_MASK, Bytes, Vector, empty_values
 from sundog.kernels.groups.direct_groups import add_coded_slots, add_slots, known_values, range_of
 from sundog.operators.aggregate.keys.batch_slots import MAX_SLOTS, is_whole_number
 from sundog.operators.costs import KeyTableCosts
 from sundog.types import is_text
 
 _FIRST_CAPACITY = 1 << 6
+_IDS = pa.int32()
 _LEAST = -(1 << 63)
 
 
@@ -61,7 +62,7 @@ class KnownRows:
 
     def groups(self, most: int) -> tuple[Ids, int]:
         """The group of each row, -1 if unknown, and the number of unknown ones; stops counting at `most`."""
-        key, ids = self._key, np.empty(len(self._key.values), np.int32)
+        key, ids = self._key, empty_values(_IDS, len(self._key.values))
         by_value = self._table if key.entries is None else self._table[key.entries]
         return ids, int(known_values(key.values, key.valid, key.low, by_value, most, ids))
 
@@ -114,7 +115,8 @@ class LastingSlots:
 
 def _joined(keys: Sequence[_NumberedKey], length: int) -> _NumberedKey:
     """Several keys as one key."""
-    places = np.zeros(length, np.int32)
+    places = empty_values(_IDS, length)
+    places.fill(0)
     stride = 1
     for key in keys:
         key.add_to(places, stride)
