@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.kernels.bits import BIT_AND, BIT_OR, BIT_XOR
+from sundog.kernels.windows.double_sums import compensated_sum, running_sums
 from sundog.kernels.windows.moments import ordered_comoments, ordered_moments, sliding_comoments, sliding_moments
 from sundog.kernels.windows.sliding import (
     checked_sums,
-    compensated_sum,
     compensated_sums,
     divide_by_counts,
     frame_magnitudes,
@@ -112,6 +112,15 @@ def test_compensated_sums_are_the_exact_sum(frame, seed):
         exact = math.fsum(values[start:stop])
         assert result[row] == pytest.approx(exact, rel=1e-15, abs=1e-28 * magnitudes[row])
         assert magnitudes[row] == pytest.approx(math.fsum(np.abs(values[start:stop])), rel=1e-13)
+
+
+@SETTINGS
+@given(st.lists(st.one_of(st.floats(), st.sampled_from(WILD)), max_size=50), st.sampled_from([0.0, 1e16, math.inf]))
+def test_running_sums_are_added_in_order(values, initial):
+    result = np.empty(len(values))
+    running_sums(np.array(values, np.float64), initial, result)
+    expected = [added_in_order(values[: row + 1], initial) for row in range(len(values))]
+    np.testing.assert_array_equal(result, np.array(expected))
 
 
 @SETTINGS

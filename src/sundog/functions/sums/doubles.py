@@ -39,8 +39,8 @@ from sundog.functions.framed import (
 from sundog.functions.grouped import COUNT, Accumulator, Groups, NullState, as_floats, counted, grown, mask_of
 from sundog.functions.sums.integers import integer_sums
 from sundog.kernels.groups.by_group import sum_floats_by_group
+from sundog.kernels.windows.double_sums import compensated_sum, running_sums
 from sundog.kernels.windows.sliding import (
-    compensated_sum,
     compensated_sums,
     divide_by_counts,
     ordered_cost,
@@ -146,6 +146,7 @@ class FramedDoubleSum(MergeableFunction):
     def __init__(self, call: WindowCall, *, average: bool = False) -> None:
         super().__init__(call)
         self._average = average
+        self.runs = not average and pa.types.is_floating(call.dtype)
 
     def elements(self, inputs: Inputs) -> Elements:
         valid = inputs.contributing()
@@ -185,6 +186,19 @@ class FramedDoubleSum(MergeableFunction):
         """Values of one sign, or of similar magnitude, add up the same range by range, except for rounding."""
         tame = len(hazard.signs) < 2 or hazard.largest <= hazard.smallest * _TAME_RATIO
         return tame and hazard.magnitude < _HUGE
+
+    def running(self, before: Elements | None, own: Elements) -> pa.Array:
+        """Added up in order, as `evaluate` does with such frames, but without bounds for each of them."""
+        values, counts = own.arrays
+        total, number = 0.0, 0
+        if before is not None:
+            for value in before.arrays[0].tolist():
+                total += value
+            number = before.count if before.arrays[1] is None else int(before.arrays[1].sum())
+        result = np.empty(own.count)
+        running_sums(values, total, result)
+        valid = None if counts is None or number else np.logical_or.accumulate(counts > 0)
+        return array_from(result, valid, self.call.dtype)
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         values, counts = elements.arrays
