@@ -126,11 +126,11 @@ def _by_digits(packed: Words, low_bit: int, bits: int, spare: Words) -> Words:
 
 
 @kernel
-def survey(keys: Ints, descending: bool) -> tuple[int, int, bool]:
+def survey(keys: Ints, descending: bool) -> tuple[np.int64, np.int64, bool]:
     """The least and the greatest word, and whether none is below the word before it. A word is the key, or all its
     bits flipped if `descending`."""
     if len(keys) == 0:
-        return 0, 0, True
+        return np.int64(0), np.int64(0), True
     low = high = keys[0]
     rises = falls = True
     for row in range(1, len(keys)):
