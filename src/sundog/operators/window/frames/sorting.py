@@ -23,12 +23,12 @@ from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, sort_indices
 from sundog.kernels.windows.word_sort import fresh_numbers, gather, order_of, sorted_keys
 from sundog.operators.window.frames.order_key import RangeKey
-from sundog.operators.window.frames.range_columns import RangeColumns, taken
+from sundog.operators.window.frames.range_columns import RangeColumns
 from sundog.types import is_plain, is_text
 
 Longs = npt.NDArray[np.int64]
 _MAX_PASSES = 3  # keys that are sorted one after the other; with more, `expr/ordering.py` sorts
-MAX_KEPT_ROWS = 1 << 20  # whose memory to sort in, 16 MiB, a thread keeps
+MAX_KEPT_ROWS = 1 << 20  # whose memory to sort in, 24 MiB, a thread keeps
 _WORD_BITS = 63  # of a word that stays positive
 _SEGMENT = "__segment"
 
@@ -41,7 +41,7 @@ def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequen
         return table
     columns = RangeColumns(table)
     if not partition_by and len(keys) == 1 and (stored := _stored_key(table, keys[0])) is not None:
-        found = sorted_keys(stored, keys[0].descending, _numbers.of, empty_values)
+        found = sorted_keys(stored, keys[0].descending, _memory.numbers, empty_values)
         return table if found is None else take_rows(columns, found.rows, _sorted_keys(keys[0], found.keys))
     arrays = [_segments(columns, partition_by)] if partition_by else []
     arrays += [columns.values(key.expr) for key in keys[len(arrays) :]]
@@ -62,25 +62,44 @@ def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequen
     return table if order is None else take_rows(columns, order)
 
 
-class _Numbers(threading.local):
+class _SortMemory(threading.local):
     """Memory to sort in, one for each thread, used again by the next sort: fresh pages cost as much as the sort.
 
-    Of 10 million rows in 20 ranges on two threads, page faults took 40 of 100 processor milliseconds.
+    Of 10 million rows in 20 ranges on two threads, page faults took 40 of 100 processor milliseconds. What is in it is
+    lost with the next call of the same method on this thread.
     """
 
     def __init__(self) -> None:
-        self._kept = fresh_numbers(0)
+        self._numbers = fresh_numbers(0)
+        self._values = np.empty(0, np.uint64)
 
-    def of(self, count: int) -> npt.NDArray[np.uint64]:
-        """For `count` rows. What is in it is lost with the next call on this thread."""
+    def numbers(self, count: int) -> npt.NDArray[np.uint64]:
+        """For the packed numbers of `count` rows."""
         if count > MAX_KEPT_ROWS:
             return fresh_numbers(count)
-        if self._kept.shape[1] < count:
-            self._kept = fresh_numbers(count)
-        return self._kept[:, :count]
+        if self._numbers.shape[1] < count:
+            self._numbers = fresh_numbers(count)
+        return self._numbers[:, :count]
+
+    def joined(self, column: pa.ChunkedArray) -> npt.NDArray[Any]:
+        """The values of a column of plain numbers without NULLs, one behind the other."""
+        storage = numpy_type(column.type)
+        views = [kernel_view(chunk.buffers()[1], storage, len(chunk), chunk.offset) for chunk in column.chunks]
+        if len(views) == 1:
+            return views[0]
+        if len(column) > MAX_KEPT_ROWS:
+            return np.concatenate(views) if views else np.empty(0, storage)
+        if len(self._values) < len(column):
+            self._values = np.empty(len(column), np.uint64)
+        values = self._values.view(storage)[: len(column)]
+        first = 0
+        for view in views:
+            values[first : first + len(view)] = view
+            first += len(view)
+        return values
 
 
-_numbers = _Numbers()
+_memory = _SortMemory()
 
 
 def _stored_key(table: pa.Table, key: SortKey) -> list[npt.NDArray[Any]] | None:
@@ -168,7 +187,18 @@ def take_rows(columns: RangeColumns, order: Longs, known: Mapping[str, pa.Array]
         if field.name in known
         else table.column(field.name).take(pa.array(order))
         if is_text(field.type)
-        else taken(columns.column(field.name), order)
+        else _taken(columns, field.name, order)
         for field in table.schema
     ]
     return pa.table(arrays, schema=table.schema)
+
+
+def _taken(columns: RangeColumns, name: str, order: Longs) -> pa.Array:
+    """The values of a column in another order. Plain numbers without NULLs are joined in memory that is kept."""
+    column = columns.table.column(name)
+    if not is_plain(column.type) or column.null_count:
+        return columns.column(name).take(pa.array(order))
+    values = _memory.joined(column)
+    result = empty_values(len(order), values.dtype)
+    gather(values, order, result)
+    return array_from(result, None, column.type)
