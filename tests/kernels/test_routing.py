@@ -6,7 +6,24 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sundog.kernels.windows.routing import cells_of, group_borrowed, owners_of, place_owned, scatter, widen_to_needs
+from sundog.kernels.windows.routing import (
+    cells_of,
+    count_owned,
+    group_borrowed,
+    hand_out_halves,
+    hand_out_words,
+    owners_of,
+    widen_to_needs,
+)
+
+
+def handed_out(hand_out, values, owners, counts):
+    """The values of each owner, with a value behind them that must stay."""
+    parts = [np.full(count + 1, 77, values.dtype) for count in counts]
+    addresses = np.array([part.ctypes.data for part in parts], np.int64)
+    hand_out(values, owners, addresses)
+    assert [part[-1] for part in parts] == [77] * len(parts)
+    return [part[:-1] for part in parts]
 
 
 @settings(max_examples=80, deadline=None)
@@ -25,17 +42,18 @@ def test_every_row_meets_every_range_that_needs_it(words, cuts, before, behind):
     owners, firsts, lasts = (np.empty(len(words), np.int32) for _ in range(3))
     owners_of(words, cuts, *cells_of(cuts), owners)
     copies = widen_to_needs(words, owners, lows, highs, firsts, lasts)
-    own_starts, own_rows = np.zeros(ranges + 1, np.int64), np.empty(len(words), np.int64)
-    places = np.empty(len(words), np.int32)
-    in_place = place_owned(owners, own_starts, places)
-    scatter(np.arange(len(words)), places, own_rows)
-    assert in_place == (own_rows.tolist() == list(range(len(words))))
+    counts = np.zeros(ranges, np.int64)
+    in_order = count_owned(owners, counts)
+    own_rows = handed_out(hand_out_words, np.arange(len(words), dtype=np.uint64), owners, counts)
+    assert in_order == (np.concatenate(own_rows).tolist() == list(range(len(words))))
+    halves = handed_out(hand_out_halves, np.arange(len(words), dtype=np.uint32), owners, counts)
+    assert [part.tolist() for part in halves] == [part.tolist() for part in own_rows]
     starts, rows = np.zeros(ranges + 1, np.int64), np.empty(copies, np.int64)
     group_borrowed(owners, firsts, lasts, starts, rows)
     for number in range(ranges):
         owned = [row for row, word in enumerate(words) if edges[number] <= word < edges[number + 1]]
         needed = [row for row, word in enumerate(words) if lows[number] <= word <= highs[number]]
-        assert own_rows[own_starts[number] : own_starts[number + 1]].tolist() == owned
+        assert own_rows[number].tolist() == owned
         assert rows[starts[number] : starts[number + 1]].tolist() == [row for row in needed if row not in owned]
 
 
@@ -51,8 +69,11 @@ def test_owners_of_words_and_cuts_anywhere(words, cuts, at_cuts):
         near = [int(cut) + off for cut in cuts for off in (-1, 0, 1)]
         words = words + [word for word in near if -(2**63) <= word < 2**63]
     owners = np.empty(len(words), np.int32)
-    owners_of(np.array(words, np.int64), cuts, *cells_of(cuts), owners)
-    assert owners.tolist() == [int((cuts <= word).sum()) for word in words]
+    for dtype in (np.int64, np.int32, np.int8):
+        ends = np.iinfo(dtype)
+        stored = np.array([min(max(word, ends.min), ends.max) for word in words], dtype)
+        owners_of(stored, cuts, *cells_of(cuts), owners)
+        assert owners.tolist() == [int((cuts <= word).sum()) for word in stored.tolist()]
 
 
 def test_many_cuts_share_one_cell():

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sundog.kernels.bits import BIT_AND, BIT_OR, BIT_XOR
+from sundog.kernels.windows.double_sums import LANES, compensated_sum, running_sums
 from sundog.kernels.windows.moments import ordered_comoments, ordered_moments, sliding_comoments, sliding_moments
 from sundog.kernels.windows.sliding import (
     checked_sums,
-    compensated_sum,
     compensated_sums,
     divide_by_counts,
     frame_magnitudes,
@@ -115,6 +115,15 @@ def test_compensated_sums_are_the_exact_sum(frame, seed):
 
 
 @SETTINGS
+@given(st.lists(st.one_of(st.floats(), st.sampled_from(WILD)), max_size=50), st.sampled_from([0.0, 1e16, math.inf]))
+def test_running_sums_are_added_in_order(values, initial):
+    result = np.empty(len(values))
+    running_sums(np.array(values, np.float64), initial, result)
+    expected = [added_in_order(values[: row + 1], initial) for row in range(len(values))]
+    np.testing.assert_array_equal(result, np.array(expected))
+
+
+@SETTINGS
 @given(st.lists(st.floats(-1e100, 1e100), max_size=50))
 def test_a_compensated_sum_is_the_exact_one_in_two_doubles(values):
     total, error = compensated_sum(np.array(values, np.float64))
@@ -122,9 +131,23 @@ def test_a_compensated_sum_is_the_exact_one_in_two_doubles(values):
     assert math.fsum([total, error, *(-value for value in values)]) == pytest.approx(0, abs=1e-28 * magnitude)
 
 
+@SETTINGS
+@given(st.integers(0, 3 * LANES), st.integers(-20, 20), st.integers(0, 2**32), st.booleans())
+def test_a_compensated_sum_in_lanes_is_the_exact_one(count, scale, seed, cancels):
+    random = np.random.default_rng(seed)
+    values = random.normal(size=count) * 10.0 ** random.integers(-abs(scale), abs(scale) + 1, count)
+    if cancels:
+        values = random.permutation(np.concatenate([values, -values, values[:1]]))
+    total, error = compensated_sum(values)
+    magnitude = math.fsum(np.abs(values))
+    assert math.fsum([total, error, *(-values).tolist()]) == pytest.approx(0, abs=1e-26 * magnitude)
+
+
 @pytest.mark.parametrize("values", [[1.0, np.inf], [np.nan, 1.0], [np.inf, -np.inf], [1.7e308, 1.7e308]])
-def test_a_compensated_sum_of_what_is_not_finite_says_so(values):
-    assert not math.isfinite(sum(compensated_sum(np.array(values))))
+@pytest.mark.parametrize("others", [0, 1, LANES - 2, LANES, 2 * LANES + 3])
+def test_a_compensated_sum_of_what_is_not_finite_says_so(values, others):
+    assert not math.isfinite(sum(compensated_sum(np.array([*values, *np.ones(others)]))))
+    assert not math.isfinite(sum(compensated_sum(np.array([*np.ones(others), *values]))))
 
 
 def test_a_large_value_that_has_left_leaves_no_trace():

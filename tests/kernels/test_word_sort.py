@@ -12,10 +12,11 @@ from sundog.kernels.windows import word_sort
 from sundog.kernels.windows.word_sort import (
     DIGIT_BITS,
     MAX_RADIX_BITS,
+    fresh_numbers,
     gather,
     order_of,
     radix_pass,
-    sorted_words,
+    sorted_keys,
     survey,
 )
 
@@ -49,11 +50,41 @@ def test_order(pool: list[int], count: int, spread: int, seed: int) -> None:
     result = np.empty(count, np.int64)
     gather(words, order, result)
     assert result.tolist() == sorted(words.tolist())
-    found = sorted_words(words)
-    assert found is not None
-    assert found.rows.tolist() == expected.tolist()
-    assert found.words is None or found.words.tolist() == sorted(words.tolist())
-    assert found.words is not None or int(words.max()) - int(words.min()) >= 2**54
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(LOW, HIGH), min_size=1, max_size=8),
+    st.sampled_from([np.int8, np.int16, np.int32, np.int64]),
+    st.booleans(),
+    st.lists(st.integers(0, 80), max_size=4),
+    st.sampled_from([0, 1, 2**9, 2**20, 2**62]),
+    st.integers(0, 2**32),
+)
+@example([LOW, HIGH], np.int64, True, [80, 80], 0, 0)
+@example([0, HIGH], np.int64, False, [300], 0, 0)
+@example([5], np.int32, True, [0, 1, 0, 1], 0, 0)
+@example([], np.int16, True, [0, 0], 0, 0)
+def test_keys_in_chunks(
+    pool: list[int], dtype: type[np.integer], descending: bool, sizes: list[int], spread: int, seed: int
+) -> None:
+    """Chunks of every width, empty ones, ties across them, either direction; keys at the ends of their type."""
+    random, ends = np.random.default_rng(seed), np.iinfo(dtype)
+    near = [min(max(each + int(random.integers(0, spread + 1)), ends.min), ends.max) for each in pool for _ in range(5)]
+    chunks = [np.array([near[place] for place in random.integers(0, len(near), size)], dtype) for size in sizes if near]
+    keys = [int(key) for chunk in chunks for key in chunk]
+    expected = sorted(range(len(keys)), key=lambda row: -keys[row] if descending else keys[row])
+    found = sorted_keys(chunks, descending, fresh_numbers, np.empty)
+    if found is None:
+        assert expected == list(range(len(keys)))
+        return
+    assert expected != list(range(len(keys)))
+    assert found.rows.tolist() == expected
+    if found.keys is None:
+        assert max(keys) - min(keys) >= 2**54
+    else:
+        assert found.keys.dtype == dtype
+        assert found.keys.tolist() == [keys[row] for row in expected]
 
 
 @pytest.mark.parametrize("count", [2, 3, 1000])
@@ -86,8 +117,9 @@ def test_words_of_few_bits_are_sorted_by_digits(bits: int, monkeypatch: pytest.M
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(LOW, HIGH), max_size=20))
 def test_survey(words: list[int]) -> None:
-    found = survey(np.array(words, np.int64))
-    assert found == ((min(words), max(words), words == sorted(words)) if words else (0, 0, True))
+    rising, falling = (survey(np.array(words, np.int64), descending) for descending in (False, True))
+    assert rising == ((min(words), max(words), words == sorted(words)) if words else (0, 0, True))
+    assert falling == ((~max(words), ~min(words), words == sorted(words)[::-1]) if words else (0, 0, True))
 
 
 @settings(max_examples=100, deadline=None)

@@ -44,7 +44,7 @@ NO_COSTS = {
         "_DEEPEST_LEVEL _INDEX_BYTES_PER_ROW _INDEX_BYTES_PER_WORD _FIRST_CAPACITY _RESULT_BATCH_ROWS OUTPUT_ROWS "
         "FILES_IN_BATCH _FIRST_SLOTS _SLOTS_PER_KEY _MAX_SPARE_BYTES _MIN_SHARED_NULLS _MAX_SHARED_NULLS "
         "_ESTIMATE_ERROR MAX_EDGE_ROWS _MAX_WAITING _MAX_SHAPES _MAX_OPEN_CHANNELS _KEPT_REQUESTS "
-        "_MAX_UNFROZEN_OBJECTS"
+        "_MAX_UNFROZEN_OBJECTS MAX_KEPT_ROWS"
     ),
     "how often one looks, and how long one waits": "POLL_SECONDS STOP_SECONDS _ASK_EVERY_SECONDS",
     "more than any number that is known": "_FOREIGN_ROWS",
@@ -55,6 +55,7 @@ NO_COSTS = {
 # Functions with numbers in comparisons, bounds, products and quotients that are no costs, by what the numbers are.
 NO_COSTS_INSIDE = {
     "bits, bytes and words of a value": (
+        "operators/window/frames/range_columns.py:_handed_out "
         "columns/arrow.py:_from_text columns/key_layout.py:KeyLayout.decode_key columns/key_layout.py:KeyLayout.encode "
         "columns/key_layout.py:KeyLayout.hashes columns/key_layout.py:KeyLayout.null_words "
         "columns/key_layout.py:KeyLayout.scatter columns/key_layout.py:_bits columns/key_sets.py:_word_set "

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, both_valid, validity_of, values_of
+from sundog.expr.buffers import Bools, array_from, both_valid, empty_values, validity_of, values_of
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Literal
 from sundog.kernels.windows.picks import gather_found
@@ -58,7 +58,8 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Elements:
-    """Arrays of one length, whose meaning belongs to the function. None: 1 for every element (a count)."""
+    """Arrays of one length, whose meaning belongs to the function. None: 1 or true for every element (a count, a
+    flag)."""
 
     count: int
     arrays: tuple[Any, ...]
@@ -111,6 +112,8 @@ class FrameFunction(ABC):
     """A function of the elements of a frame."""
 
     reducible = False  # whether rows of one key may travel as one element
+    takes_places = False  # whether `of_same_frames` may have the values
+    runs = False  # whether `running` has the values
 
     def __init__(self, call: WindowCall) -> None:
         self.call = call
@@ -126,6 +129,16 @@ class FrameFunction(ABC):
     @abstractmethod
     def summary(self, elements: Elements) -> Elements:
         """The few elements that stand for these in another range. A summary of several summaries is one for all."""
+
+    def of_same_frames(self, elements: Elements, first: int, low: int, high: int, count: int) -> pa.Array | None:
+        """The values of `count` frames of one width: the i-th has the elements from first + i + low to first + i +
+        high, both inclusive and all there. None where only `evaluate` gives them. Asked for if `takes_places`."""
+        return None
+
+    def running(self, before: Elements | None, own: Elements) -> pa.Array:
+        """The values that `evaluate` gives for the frames of all `before` and the elements of `own` up to each one.
+        Asked for if `runs`."""
+        raise InternalError(f"{self.call.function} has no running values")
 
     def hazard(self, elements: Elements) -> Hazard:
         return Hazard()
@@ -185,7 +198,7 @@ def taken(values: pa.Array, places: Longs, found: Bools) -> pa.Array:
         return pa.nulls(len(places), values.type)
     if is_plain(values.type) and not values.null_count:
         numbers = values_of(values)
-        result = np.empty(len(places), numbers.dtype)
+        result = empty_values(len(places), numbers.dtype)
         gather_found(numbers, places, found, result)
         return array_from(result, found, values.type)
     if bool(found.all()):
@@ -208,7 +221,7 @@ def frame_counts(counts: Longs | None, starts: Positions, stops: Positions) -> L
 def frames_that_count(counts: Longs | None, starts: Positions, stops: Positions) -> Bools:
     """The frames in which at least one row counts."""
     result = np.empty(len(starts), np.bool_)
-    if counts is None:
+    if counts is None or counts.min(initial=1) > 0:
         frames_with_rows(starts, stops, result)
     else:
         frames_that_contribute(counts, starts, stops, result)
@@ -232,7 +245,8 @@ def _joined(column: Sequence[Any], counts: Sequence[int]) -> Any:
         return None
     if all(array is not None for array in column):
         return np.concatenate(column)
-    result = np.ones(sum(counts), np.int64)
+    known = next(array for array in column if array is not None)
+    result = np.ones(sum(counts), known.dtype)
     stop = 0
     for array, count in zip(column, counts, strict=True):
         stop += count

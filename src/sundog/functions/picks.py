@@ -131,6 +131,8 @@ class FramedPick(FrameFunction):
     `number` is the index of the argument with the n of nth_value; None for the first.
     """
 
+    takes_places = True
+
     def __init__(self, call: WindowCall, *, last: bool = False, number: int | None = None) -> None:
         super().__init__(call)
         self._last = last
@@ -142,8 +144,14 @@ class FramedPick(FrameFunction):
         return 1 if self._last else self._number
 
     def elements(self, inputs: Inputs) -> Elements:
-        kept = np.ones(inputs.count, np.bool_) if inputs.kept is None else inputs.kept
-        return Elements(inputs.count, (inputs.args[0], kept))
+        return Elements(inputs.count, (inputs.args[0], inputs.kept))
+
+    def of_same_frames(self, elements: Elements, first: int, low: int, high: int, count: int) -> pa.Array | None:
+        """The values themselves, from another row on: nothing is copied."""
+        place = high if self._last else low + self._number - 1
+        if place > high or self._candidates(elements) is not None:
+            return None
+        return elements.arrays[0].slice(first + place, count)
 
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         candidates = self._candidates(elements)
@@ -161,12 +169,12 @@ class FramedPick(FrameFunction):
         rows = np.arange(elements.count) if candidates is None else np.flatnonzero(candidates)
         rows = rows[-1:] if self._last else rows[: self._number]
         values, kept = elements.arrays
-        return Elements(len(rows), (values.take(pa.array(rows)), kept[rows]))
+        return Elements(len(rows), (values.take(pa.array(rows)), None if kept is None else kept[rows]))
 
     def _candidates(self, elements: Elements) -> Bools | None:
         values, kept = elements.arrays
         valid = validity_of(values) if self.call.ignore_nulls else None
-        return both_valid(None if kept.all() else kept, valid)
+        return both_valid(None if kept is None or kept.all() else kept, valid)
 
 
 def _pick(name: str, *, catalyst: str = "", last: bool = False) -> Function:

@@ -68,8 +68,27 @@ class TestCutPlaces:
         if weights:
             assert max(parts) <= 2 * max(sum(weights) / ranges, max(weights)) + max(weights)
 
+    @settings(max_examples=200, deadline=None)
+    @given(st.lists(st.integers(0, 2**40) | st.integers(0, 3), max_size=60), st.integers(1, 12))
+    def test_one_weight_after_the_other(self, weights, ranges):
+        """The same places as going through the weights."""
+        places, remaining, parts, current = [], float(sum(weights)), ranges, 0.0
+        for place, weight in enumerate(weights):
+            if parts > 1 and current > 0 and current + weight / 2 > remaining / parts:
+                places.append(place)
+                remaining, parts, current = remaining - current, parts - 1, 0.0
+            current += weight
+        assert cut_places(np.array(weights, np.int64), ranges).tolist() == places
+
 
 class TestSample:
+    def test_extremes_that_statistics_know_are_not_looked_for(self):
+        table = pa.table({"k0": pa.array([3, None, 5], pa.int64())})
+        sampling = SampleKeys((LONG,), DRIVER, finds_extremes=False)
+        found = KeySample.from_batches(list(sampling.run(iter(table.to_batches()), TaskContext(0))), (LONG,))
+        assert found.extremes == PartitionExtremes()
+        assert found.keys[0].to_pylist() == [3, None, 5]
+
     @SETTINGS
     @given(st.data(), st.sampled_from(KEY_TYPES), st.sampled_from([4, 4096]))
     def test_extremes_are_those_of_all_rows(self, data, dtype, limit):

@@ -7,11 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sundog.expr.calls import Bound, BoundKind, Frame, WindowCall
 from sundog.expr.nodes import Column
 from sundog.operators.window.frames import range_columns
-from sundog.operators.window.frames.range_columns import batches_of, joined
+from sundog.operators.window.frames.range_columns import batches_of, joined, parts_by_owner
 from sundog.operators.window.ranges.carry import Carry
 from sundog.operators.window.window_operator import window_table
 
@@ -64,3 +66,22 @@ def test_a_value_of_all_rows_has_the_batches_of_the_other_columns(monkeypatch: p
     found = window_table(table, [call], [], [], Carry(whole={"total": pa.array([190])}))
     assert found.column("total").to_pylist() == [190] * 20
     assert [batch.num_rows for batch in batches_of(found)] == [batch.num_rows for batch in batches_of(table)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.integers(0, 5), max_size=60), st.integers(0, 3), st.booleans(), st.booleans())
+def test_each_owner_gets_its_rows_in_order(owners: list[int], first: int, nulls: bool, ordered: bool) -> None:
+    """Columns of every kind and width, cut from longer ones; owners without rows, one owner of all, owners in order."""
+    owners = sorted(owners) if ordered else owners
+    numbers = [None if nulls and number % 3 == 0 else number for number in range(first + len(owners))]
+    columns = {
+        str(dtype): pa.array(numbers, pa.int32()).cast(dtype).slice(first)
+        for dtype in (pa.int8(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.date32())
+    }
+    columns["bool"] = pa.array([None if number is None else number % 2 == 0 for number in numbers]).slice(first)
+    batch = pa.RecordBatch.from_pydict(columns)
+    parts = dict(parts_by_owner(batch, np.array(owners, np.int32), 7))
+    assert list(parts) == sorted(set(owners))
+    for owner, part in parts.items():
+        part.validate(full=True)
+        assert part.equals(batch.take(pa.array([row for row, each in enumerate(owners) if each == owner])))

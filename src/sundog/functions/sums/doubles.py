@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.columns.vectors import Bytes, Vector
-from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, values_of
+from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, empty_values, values_of
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.functions.counts import GroupCounts, single_counts
 from sundog.functions.framed import (
@@ -39,8 +39,8 @@ from sundog.functions.framed import (
 from sundog.functions.grouped import COUNT, Accumulator, Groups, NullState, as_floats, counted, grown, mask_of
 from sundog.functions.sums.integers import integer_sums
 from sundog.kernels.groups.by_group import sum_floats_by_group
+from sundog.kernels.windows.double_sums import compensated_sum, running_sums
 from sundog.kernels.windows.sliding import (
-    compensated_sum,
     compensated_sums,
     divide_by_counts,
     ordered_cost,
@@ -146,6 +146,7 @@ class FramedDoubleSum(MergeableFunction):
     def __init__(self, call: WindowCall, *, average: bool = False) -> None:
         super().__init__(call)
         self._average = average
+        self.runs = not average and pa.types.is_floating(call.dtype)
 
     def elements(self, inputs: Inputs) -> Elements:
         valid = inputs.contributing()
@@ -186,6 +187,19 @@ class FramedDoubleSum(MergeableFunction):
         tame = len(hazard.signs) < 2 or hazard.largest <= hazard.smallest * _TAME_RATIO
         return tame and hazard.magnitude < _HUGE
 
+    def running(self, before: Elements | None, own: Elements) -> pa.Array:
+        """Added up in order, as `evaluate` does with such frames, but without bounds for each of them."""
+        values, counts = own.arrays
+        total, number = 0.0, 0
+        if before is not None:
+            for value in before.arrays[0].tolist():
+                total += value
+            number = before.count if before.arrays[1] is None else int(before.arrays[1].sum())
+        result = empty_values(own.count, np.dtype(np.float64))
+        running_sums(values, total, result)
+        valid = None if counts is None or number else np.logical_or.accumulate(counts > 0)
+        return array_from(result, valid, self.call.dtype)
+
     def evaluate(self, elements: Elements, starts: Positions, stops: Positions) -> pa.Array:
         values, counts = elements.arrays
         summed = frame_sums_in_order if self.call.in_order else double_sums
@@ -211,14 +225,14 @@ def decimal_longs(array: pa.Array) -> Longs:
 
 def frame_sums_in_order(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
     """The sum of each frame from its first row to its last: Spark's, bit for bit."""
-    result = np.empty(len(starts))
+    result = empty_values(len(starts), np.dtype(np.float64))
     sums_in_order(values, starts, stops, result)
     return result
 
 
 def double_sums(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
     """The sum of each frame: exactly Spark's if that is cheap or if values cancel, else exact and rounded once."""
-    result = np.empty(len(starts))
+    result = empty_values(len(starts), np.dtype(np.float64))
     if not len(starts):
         return result
     if ordered_cost(starts, stops) <= _MAX_ORDERED_ADDITIONS_PER_ROW * len(starts):

@@ -2,20 +2,22 @@
 
 Range r owns the words from cuts[r - 1] up to but not including cuts[r], and needs those from lows[r] to highs[r], both
 inclusive. All three never decrease with r, so the ranges that need a row are neighbours of its owner, without gaps.
-Rows are then grouped by range with two passes of counting: no sort, and the order of rows is kept.
+Rows are then counted and handed out to the memory of each range: no sort, and the order of rows is kept.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sundog.kernels.compile import kernel
+from sundog.kernels.pointers import store_u32, store_u64
 
 Longs = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.signedinteger]  # of any width
+Words = npt.NDArray[np.uint64]
+Halves = npt.NDArray[np.uint32]
 Flags = npt.NDArray[np.bool_]
 _CELL_BITS = 12  # a table of cells that stays in the first cache level
 
@@ -32,7 +34,7 @@ def cells_of(cuts: Longs) -> tuple[Positions, int]:
 
 
 @kernel
-def owners_of(words: Longs, cuts: Longs, cells: Positions, shift: int, owners: Positions) -> None:
+def owners_of(words: Ints, cuts: Longs, cells: Positions, shift: int, owners: Positions) -> None:
     """How many cuts are not above each word.
 
     The words from the first cut to the last are divided into cells of 2^shift words; `cells` has the owner of the first
@@ -45,7 +47,7 @@ def owners_of(words: Longs, cuts: Longs, cells: Positions, shift: int, owners: P
         return
     first, last, drop = cuts[0], cuts[-1], np.uint64(shift)
     for row in range(len(words)):
-        word = words[row]
+        word = np.int64(words[row])
         if word < first:
             owners[row] = 0
         elif word >= last:
@@ -111,29 +113,37 @@ def keep_needed(
 
 
 @kernel
-def place_owned(owners: Positions, starts: Longs, places: Positions) -> bool:
-    """A place for each row, so that those of range r lie at starts[r] .. starts[r + 1], in order; whether all rows are
-    there already."""
-    in_place = True
+def count_owned(owners: Positions, counts: Longs) -> bool:
+    """Add the rows of each owner to `counts`; whether the rows are sorted by owner."""
+    in_order, before = True, np.int32(0)
     for row in range(len(owners)):
-        starts[owners[row] + 1] += 1
-    for number in range(1, len(starts)):
-        starts[number] += starts[number - 1]
-    free = starts.copy()
-    for row in range(len(owners)):
-        place = free[owners[row]]
-        places[row] = place
-        in_place &= place == row
-        free[owners[row]] = place + 1
-    return in_place
+        owner = owners[row]
+        counts[owner] += 1
+        in_order &= before <= owner
+        before = owner
+    return in_order
 
 
 @kernel
-def scatter(values: npt.NDArray[Any], places: Positions, result: npt.NDArray[Any]) -> None:
-    """result[places[i]] = values[i]. Rows are read in order and written to as many runs as there are ranges; gathered
-    for each range apart, they would be read as often as that."""
-    for row in range(len(values)):
-        result[places[row]] = values[row]
+def hand_out_words(words: Words, owners: Positions, addresses: Longs) -> None:
+    """Store each of the 8-byte values at the address of its owner, which then moves on.
+
+    Each address has memory for all values of that owner. Values are read in order and written to as many runs as there
+    are owners; gathered for each owner apart, they would be read as often as that.
+    """
+    for row in range(len(words)):
+        address = addresses[owners[row]]
+        store_u64(address, words[row])
+        addresses[owners[row]] = address + 8
+
+
+@kernel
+def hand_out_halves(halves: Halves, owners: Positions, addresses: Longs) -> None:
+    """The same for values of 4 bytes."""
+    for row in range(len(halves)):
+        address = addresses[owners[row]]
+        store_u32(address, halves[row])
+        addresses[owners[row]] = address + 4
 
 
 @kernel

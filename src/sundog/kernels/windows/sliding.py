@@ -237,19 +237,6 @@ def widest_frame(starts: Positions, stops: Positions) -> np.int64:
 
 
 @kernel
-def compensated_sum(values: Doubles) -> tuple[float, float]:
-    """The sum of all values and its rounding error. The error is NaN if a value or the sum is not finite."""
-    total, error = 0.0, 0.0
-    for row in range(len(values)):
-        value = values[row]
-        added = total + value
-        part = added - total
-        error += (total - (added - part)) + (value - part)
-        total = added
-    return total, error
-
-
-@kernel
 def compensated_sums(
     values: Doubles, starts: Positions, stops: Positions, with_magnitudes: bool, result: Doubles, magnitudes: Doubles
 ) -> None:

@@ -11,12 +11,14 @@ serves where words differ in more bits than `MAX_RADIX_BITS`. Counting all digit
 slower (8.0): the loop over digits inside the loop over rows is not unrolled.
 
 Packing and unpacking are loops of their own because numpy's would make four temporary arrays, and touching fresh memory
-costs more here than the sort.
+costs more here than the sort. For the same reason the caller may give memory that is used again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from sundog.kernels.compile import kernel
 
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
+Ints = npt.NDArray[Any]  # of any width
 _SHORT_RUN = 32
 DIGIT_BITS = 10
 MAX_RADIX_BITS = 3 * DIGIT_BITS
@@ -33,52 +36,89 @@ MAX_RADIX_BITS = 3 * DIGIT_BITS
 
 @dataclass(frozen=True)
 class Sorted:
-    """Rows by ascending word, and, where words fit beside the rows' numbers, the words in that order."""
+    """Rows in order of their keys, ties in row order; and, if known, the keys in that order, in their own type."""
 
     rows: Longs
-    words: Longs | None
+    keys: Ints | None
+
+
+def fresh_numbers(count: int) -> Words:
+    """Memory to sort `count` rows in."""
+    return np.empty((2, count), np.uint64)
 
 
 def order_of(words: Longs) -> Longs | None:
     """The rows by ascending word, ties in row order; None where they are in that order already."""
-    found = sorted_words(words, with_words=False)
+    found = sorted_keys([words], False, fresh_numbers)
     return None if found is None else found.rows
 
 
-def sorted_words(words: Longs, with_words: bool = True) -> Sorted | None:
-    """The same, and, if asked for and at hand, the words in that order: read from the sorted numbers one after the
-    other, they need not be gathered from all over the range."""
-    count = len(words)
-    low, high, in_order = survey(words)
+def sorted_keys(
+    chunks: Sequence[Ints],
+    descending: bool,
+    numbers_for: Callable[[int], Words],
+    keys_for: Callable[[int, np.dtype[Any]], Ints] | None = None,
+) -> Sorted | None:
+    """The rows of some chunks of integers of one type in order; None where they are in order already.
+
+    Keys are read where they lie and in their width: neither joined nor widened. `numbers_for` gives two rows of memory;
+    the sorted row numbers are in one of them. `keys_for` gives the memory of the sorted keys; None: these are not asked
+    for.
+    """
+    chunks = [chunk for chunk in chunks if len(chunk)]
+    count = sum(map(len, chunks))
+    low, high, in_order = _survey_of(chunks, descending)
     if in_order:
         return None
     row_bits = (count - 1).bit_length()
-    bits = (int(high) - int(low)).bit_length()
+    bits = (high - low).bit_length()
     cut = max(bits + row_bits - 64, 0)
-    packed = np.empty(count, np.uint64)
-    pack_words(words, low, cut, row_bits, packed)
+    packed, spare = numbers_for(count)
+    first = 0
+    for chunk in chunks:
+        pack_words(chunk, descending, low, cut, row_bits, first, packed)
+        first += len(chunk)
     if bits <= MAX_RADIX_BITS:
-        packed = _by_digits(packed, row_bits, bits)
+        packed = _by_digits(packed, row_bits, bits, spare)
     else:
         packed.sort()
     if cut:
-        runs = np.empty((count // _SHORT_RUN + 1, 2), np.int64)
-        long_runs = settle_ties(words, row_bits, packed, runs)
-        rows = packed.view(np.int64)
-        for first, last in runs[:long_runs]:
-            tied = rows[first:last]
-            rows[first:last] = tied[np.argsort(words[tied], kind="stable")]
-        return Sorted(rows, None)
-    in_order_words = np.empty(count if with_words else 0, np.int64)
-    unpack(packed, low, row_bits, in_order_words)
-    return Sorted(packed.view(np.int64), in_order_words if with_words else None)
+        words = np.concatenate(chunks).astype(np.int64, copy=False)
+        return Sorted(_settled(~words if descending else words, row_bits, packed), None)
+    keys = np.empty(0, chunks[0].dtype) if keys_for is None else keys_for(count, chunks[0].dtype)
+    unpack(packed, descending, low, row_bits, keys)
+    return Sorted(packed.view(np.int64), None if keys_for is None else keys)
 
 
-def _by_digits(packed: Words, low_bit: int, bits: int) -> Words:
-    """The numbers in order of `bits` bits above `low_bit`; equal ones in the order given, which is that of the rows."""
+def _survey_of(chunks: Sequence[Ints], descending: bool) -> tuple[int, int, bool]:
+    """The least and the greatest word of all chunks, and whether they are in order."""
+    if not chunks:
+        return 0, 0, True
+    found = [survey(chunk, descending) for chunk in chunks]
+    borders = pairwise(chunks)
+    in_order = all(each[2] for each in found) and all(
+        before[-1] >= after[0] if descending else before[-1] <= after[0] for before, after in borders
+    )
+    return min(int(each[0]) for each in found), max(int(each[1]) for each in found), in_order
+
+
+def _settled(words: Longs, row_bits: int, packed: Words) -> Longs:
+    """The rows, put in order where the words tie in the bits that were packed."""
+    runs = np.empty((len(packed) // _SHORT_RUN + 1, 2), np.int64)
+    long_runs = settle_ties(words, row_bits, packed, runs)
+    rows = packed.view(np.int64)
+    for first, last in runs[:long_runs]:
+        tied = rows[first:last]
+        rows[first:last] = tied[np.argsort(words[tied], kind="stable")]
+    return rows
+
+
+def _by_digits(packed: Words, low_bit: int, bits: int, spare: Words) -> Words:
+    """The numbers in order of `bits` bits above `low_bit`; equal ones in the order given, which is that of the rows.
+    They are in `packed` or in `spare`."""
     passes = -(-bits // DIGIT_BITS)
     width = -(-bits // passes)
-    spare, places = np.empty_like(packed), np.empty(1 << width, np.int64)
+    places = np.empty(1 << width, np.int64)
     for number in range(passes):
         radix_pass(packed, low_bit + number * width, width, places, spare)
         packed, spare = spare, packed
@@ -86,18 +126,22 @@ def _by_digits(packed: Words, low_bit: int, bits: int) -> Words:
 
 
 @kernel
-def survey(words: Longs) -> tuple[int, int, bool]:
-    """The least and the greatest word, and whether none is below the word before it."""
-    if len(words) == 0:
-        return 0, 0, True
-    low = high = words[0]
-    in_order = True
-    for row in range(1, len(words)):
-        word = words[row]
-        low = min(low, word)
-        high = max(high, word)
-        in_order &= words[row - 1] <= word
-    return low, high, in_order
+def survey(keys: Ints, descending: bool) -> tuple[np.int64, np.int64, bool]:
+    """The least and the greatest word, and whether none is below the word before it. A word is the key, or all its
+    bits flipped if `descending`."""
+    if len(keys) == 0:
+        return np.int64(0), np.int64(0), True
+    low = high = keys[0]
+    rises = falls = True
+    for row in range(1, len(keys)):
+        key, before = keys[row], keys[row - 1]
+        low = min(low, key)
+        high = max(high, key)
+        rises &= before <= key
+        falls &= before >= key
+    if descending:
+        return ~np.int64(high), ~np.int64(low), falls
+    return np.int64(low), np.int64(high), rises
 
 
 @kernel
@@ -121,20 +165,24 @@ def radix_pass(packed: Words, shift: int, width: int, places: Longs, result: Wor
 
 
 @kernel
-def pack_words(words: Longs, low: int, cut: int, row_bits: int, packed: Words) -> None:
-    """The upper bits of each word's distance from the lowest, above the row's number."""
+def pack_words(keys: Ints, descending: bool, low: int, cut: int, row_bits: int, first: int, packed: Words) -> None:
+    """The upper bits of each word's distance from the lowest, above the row's number; row 0 has the number `first`."""
     base, drop, shift = np.uint64(low), np.uint64(cut), np.uint64(row_bits)
-    for row in range(len(words)):
-        packed[row] = (((np.uint64(words[row]) - base) >> drop) << shift) | np.uint64(row)
+    flip = np.uint64(2**64 - 1) if descending else np.uint64(0)
+    for row in range(len(keys)):
+        number = first + row
+        word = np.uint64(np.int64(keys[row])) ^ flip
+        packed[number] = (((word - base) >> drop) << shift) | np.uint64(number)
 
 
 @kernel
-def unpack(packed: Words, low: int, row_bits: int, words: Longs) -> None:
-    """Leave the row numbers alone, in place. `words`, of length 0 unless asked for, gets the words."""
+def unpack(packed: Words, descending: bool, low: int, row_bits: int, keys: Ints) -> None:
+    """Leave the row numbers alone, in place. `keys`, of length 0 unless asked for, gets the keys."""
     base, shift = np.uint64(low), np.uint64(row_bits)
     mask = (np.uint64(1) << shift) - np.uint64(1)
-    for place in range(len(words)):
-        words[place] = np.int64((packed[place] >> shift) + base)
+    flip = np.uint64(2**64 - 1) if descending else np.uint64(0)
+    for place in range(len(keys)):
+        keys[place] = np.int64(((packed[place] >> shift) + base) ^ flip)
     for place in range(len(packed)):
         packed[place] &= mask
 

@@ -22,6 +22,7 @@ from sundog.expr.printing import render_order
 from sundog.operators.aggregate.grouping.buckets import Grouped
 from sundog.operators.aggregate.grouping.state_merger import StateMerger
 from sundog.operators.aggregate.grouping.states import StateLayout
+from sundog.operators.aggregate.inputs import sized_batches
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.costs import GroupingCosts, TopKCosts
@@ -71,6 +72,8 @@ class FinalAggregate(Operator):
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
         layout = self.layout
         merger = StateMerger(layout, context, self.costs, self.parts)
+        if not self.keys:  # a row of each task, as one batch
+            batches = sized_batches(batches, self.costs)
         for batch in batches:
             merger.take_in(layout.from_batch(batch))
         for grouped in merger.finish():

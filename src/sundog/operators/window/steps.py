@@ -54,8 +54,8 @@ class WindowSteps:
     def need(self) -> Need:
         return needs_of(self.calls)
 
-    def sample(self) -> SampleKeys:
-        return SampleKeys(self.order_by, self.costs)
+    def sample(self, finds_extremes: bool = True) -> SampleKeys:
+        return SampleKeys(self.order_by, self.costs, finds_extremes)
 
     def repartition(self, sample: KeySample, ranges: int) -> RangeRepartition:
         """Cuts of equal depth. One range if the calls cannot be computed in several.

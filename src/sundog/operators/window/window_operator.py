@@ -156,6 +156,7 @@ class _RangeWindow:
         self._columns = RangeColumns(table)
         self._carry = carry
         self._first, self._last = owned_span(table)
+        self._has_segments = bool(partition_by)
         partition_keys = [self._columns.values(expr) for expr in partition_by]
         order_keys = [self._columns.values(key.expr) for key in order_by]
         self._rows = SortedRows(table.num_rows, partition_keys, order_keys, order_by)
@@ -183,8 +184,27 @@ class _RangeWindow:
         function = frame_function(call)
         if isinstance(function, Shift):
             return self._shifted(function)
+        values = self._over_rows(function)
+        if values is not None:
+            return values
         elements, starts, stops = self._frames(function)
         return function.evaluate(elements, starts, np.maximum(stops, starts))
+
+    def _over_rows(self, function: FrameFunction) -> pa.Array | None:
+        """The values of frames that count rows, where these need no bounds for each row; else None."""
+        call, frame = function.call, function.call.frame
+        if frame.units != "rows" or self._has_segments or self._reduced is not None or self._first == self._last:
+            return None
+        is_running = frame.start.kind is BoundKind.UNBOUNDED_PRECEDING and frame.end.kind is BoundKind.CURRENT_ROW
+        is_narrow = all(bound.kind in (BoundKind.OFFSET, BoundKind.CURRENT_ROW) for bound in (frame.start, frame.end))
+        if not (function.runs if is_running else function.takes_places and is_narrow):
+            return None
+        before, behind = self._carry.before.get(call.name), self._carry.behind.get(call.name)
+        own = function.elements(inputs_of(call, self._columns)).slice(self._first, self._last)
+        if is_running:
+            return function.running(before, own)
+        elements = Elements.concat([part for part in (before, own, behind) if part is not None])
+        return _of_moving_frames(function, elements, before.count if before is not None else 0, own.count)
 
     def _places(self, call: WindowCall) -> pa.Array:
         rows = self._rows
@@ -249,6 +269,28 @@ class _RangeWindow:
             return values
         otherwise = self._columns.values(default).slice(self._first, own.count)
         return pc.if_else(pa.array(found), values, otherwise)
+
+
+def _of_moving_frames(function: FrameFunction, elements: Elements, first: int, count: int) -> pa.Array | None:
+    """The values of frames of a number of rows, for the `count` elements from `first` on; those that reach over an end
+    of the elements are evaluated one by one. None if all should be."""
+    low, high = row_offset(function.call.frame.start), row_offset(function.call.frame.end)
+    begin, end = max(-(first + low), 0), min(elements.count - high - first, count)
+    if low > high or begin >= end:
+        return None
+    inner = function.of_same_frames(elements, first + begin, low, high, end - begin)
+    if inner is None:
+        return None
+    parts = [inner]
+    for start, stop in ((0, begin), (end, count)):
+        if start == stop:
+            continue
+        starts, stops = (np.empty(stop - start, np.int32) for _ in range(2))
+        places_at_distance(first + start + low, elements.count, starts)
+        places_at_distance(first + start + high + 1, elements.count, stops)
+        at_end = function.evaluate(elements, starts, np.maximum(stops, starts))
+        parts = [*parts, at_end] if start else [at_end, *parts]
+    return inner if len(parts) == 1 else pa.concat_arrays(parts)
 
 
 def is_null_literal(expr: Expr) -> bool:

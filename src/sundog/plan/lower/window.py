@@ -148,9 +148,9 @@ def _counted(rows: LogicalPlan, sample: KeySample, size: Size | None, costs: Cos
     return Size(int(count * estimated_row_bytes(rows, costs)), count)
 
 
-def _sample(planner: Planner, steps: WindowSteps, rows: Pipeline) -> Steps[KeySample | None]:
-    """A sample of the order keys. `rows` need not have other columns."""
-    batches = yield from planner.step(replace(rows, purpose="Sample").then(steps.sample()))
+def _sample(planner: Planner, steps: WindowSteps, rows: Pipeline, extremes: bool = True) -> Steps[KeySample | None]:
+    """A sample of the order keys, with the extremes of all if asked for. `rows` need not have other columns."""
+    batches = yield from planner.step(replace(rows, purpose="Sample").then(steps.sample(extremes)))
     return None if batches is None else KeySample.from_batches(batches, steps.order_by)
 
 
@@ -166,7 +166,7 @@ def _sample_some(
     site = planner.site_of_small(size := some.column_bytes())
     tasks = task_count(size, site, site.costs.scan_tasks_per_slot)
     rows = scan_some(below.scan, some, site, "Sample", tasks).then(*below.projections)
-    sample = yield from _sample(planner, steps, rows)
+    sample = yield from _sample(planner, steps, rows, extremes=False)
     return None if sample is None else sample.standing_for(access.rows() / max(some.rows(), 1), scans.extremes)
 
 

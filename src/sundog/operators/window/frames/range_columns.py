@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, values_of
+from sundog.expr.buffers import Bools, array_from, empty_values, kernel_view, values_of
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column, Expr, Literal, columns_of
-from sundog.kernels.windows.routing import place_owned, scatter
+from sundog.kernels.windows.routing import count_owned, hand_out_halves, hand_out_words
 from sundog.kernels.windows.word_sort import gather
 from sundog.types import is_plain
 
 HALO = "__halo"  # bool: the row belongs to another range
 OUTPUT_ROWS = 1 << 17  # of a batch of a range, at most
+_WIDTHS = {each.itemsize: each for each in (np.dtype(np.uint32), np.dtype(np.uint64))}
 
 
 class RangeColumns:
@@ -87,7 +89,9 @@ def _in_one_memory(chunks: Sequence[pa.Array]) -> pa.Array | None:
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """The rows of the batches as a table; columns that the schema does not name are dropped."""
-    return pa.Table.from_batches([batch.select(schema.names) for batch in batches if batch.num_rows], schema)
+    whole = (batch for batch in batches if batch.num_rows)
+    chosen = [batch if batch.schema.equals(schema) else batch.select(schema.names) for batch in whole]
+    return pa.Table.from_batches(chosen, schema)
 
 
 def batches_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -127,7 +131,7 @@ def taken(array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
     if not is_plain(array.type) or array.null_count:
         return array.take(pa.array(rows))
     values = values_of(array)
-    result = np.empty(len(rows), values.dtype)
+    result = empty_values(len(rows), values.dtype)
     gather(values, rows, result)
     return array_from(result, None, array.type)
 
@@ -139,32 +143,44 @@ def parts_by_owner(
 
     Each part has memory of its own, so that it can be released before the others.
     """
-    starts, places = np.zeros(count + 1, np.int64), np.empty(len(owners), np.int32)
-    in_place = place_owned(owners, starts, places)
-    there = [(int(number), int(starts[number]), int(starts[number + 1])) for number in np.flatnonzero(np.diff(starts))]
+    counts = np.zeros(count, np.int64)
+    in_place = count_owned(owners, counts)
+    there = np.flatnonzero(counts)
     if in_place:
-        for number, first, stop in there:
-            yield number, batch.slice(first, stop - first)
+        first = 0
+        for number in there.tolist():
+            yield number, batch.slice(first, int(counts[number]))
+            first += int(counts[number])
         return
-    spans = [(first, stop) for _, first, stop in there]
-    columns = [list(_shared_out(column, places, spans)) for column in batch.columns]
-    for part, (number, _, _) in enumerate(there):
-        yield number, pa.RecordBatch.from_arrays([column[part] for column in columns], schema=batch.schema)
+    columns = [_handed_out(column, owners, counts) for column in batch.columns]
+    for number in there.tolist():
+        yield number, pa.RecordBatch.from_arrays([column[number] for column in columns], schema=batch.schema)
 
 
-def _shared_out(array: pa.Array, places: npt.NDArray[np.int32], spans: Sequence[tuple[int, int]]) -> Iterator[pa.Array]:
-    """The values that go to the places of each span."""
-    if is_plain(array.type) and not array.null_count:
-        values = values_of(array)
-        moved = np.empty(len(values), values.dtype)
-        scatter(values, places, moved)
-        for first, stop in spans:
-            yield array_from(moved[first:stop].copy(), None, array.type)
-        return
-    rows = np.empty(len(places), np.int64)
-    scatter(np.arange(len(places)), places, rows)
-    for first, stop in spans:
-        yield array.take(pa.array(rows[first:stop]))
+def _handed_out(array: pa.Array, owners: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> list[pa.Array]:
+    """The values of each owner, in memory of their own."""
+    width = array.type.byte_width if is_plain(array.type) and not array.null_count else 0
+    if width in _WIDTHS:
+        stored = kernel_view(array.buffers()[1], _WIDTHS[width], len(array), array.offset)
+        return [
+            pa.Array.from_buffers(array.type, rows, [None, buffer], 0)
+            for rows, buffer in zip(counts.tolist(), _memory_of_owners(stored, owners, counts), strict=True)
+        ]
+    rows = np.arange(len(array), dtype=np.uint64)
+    memory = _memory_of_owners(rows, owners, counts)
+    return [array.take(pa.Array.from_buffers(pa.uint64(), buffer.size // 8, [None, buffer])) for buffer in memory]
+
+
+def _memory_of_owners(
+    values: npt.NDArray[Any], owners: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]
+) -> list[pa.Buffer]:
+    """The values of each owner, in their order. `counts` must be those of `owners`: memory is written by address."""
+    width = values.itemsize
+    memory = [pa.allocate_buffer(rows * width) for rows in counts.tolist()]
+    addresses = np.array([buffer.address for buffer in memory], np.int64)
+    hand_out = hand_out_words if width == np.dtype(np.uint64).itemsize else hand_out_halves
+    hand_out(values, owners, addresses)
+    return memory
 
 
 def runs_of(starts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

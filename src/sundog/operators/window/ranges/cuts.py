@@ -170,6 +170,7 @@ class SampleKeys(Operator):
 
     order_by: tuple[SortKey, ...]
     costs: WindowCosts
+    finds_extremes: bool = True  # false where statistics know them
 
     @property
     def schema(self) -> pa.Schema:
@@ -189,7 +190,8 @@ class SampleKeys(Operator):
             if not probe[0]:
                 few = arrays[0].slice(0, self.costs.repetition_probe_rows)
                 probe = len(few), pc.count_distinct(few, mode="all").as_py()
-            extremes = PartitionExtremes.merge([extremes, extremes_of(arrays[0])])
+            if self.finds_extremes:
+                extremes = PartitionExtremes.merge([extremes, extremes_of(arrays[0])])
             while batch.num_rows > stride * limit:
                 stride, sample = stride * 2, _thinned(sample, random)
             picked = pa.array(_one_of_each(batch.num_rows, stride, random))
@@ -276,15 +278,18 @@ def cut_places(weights: Longs, ranges: int) -> Longs:
     A part ends where the next weight would take it further above its fair share of the rest than it now is below it. So
     a weight of several shares is a part of its own, and the rest is divided among the other parts.
     """
-    places = []
-    remaining, parts, current = float(weights.sum()), ranges, 0.0
-    for place, weight in enumerate(weights.tolist()):
-        if parts > 1 and current > 0 and current + weight / 2 > remaining / parts:
-            places.append(place)
-            remaining -= current
-            parts -= 1
-            current = 0.0
-        current += weight
+    behind = np.cumsum(weights)
+    before = behind - weights
+    middles = before + weights / 2
+    places: list[int] = []
+    cut, total = 0, int(behind[-1]) if len(behind) else 0
+    for parts in range(ranges, 1, -1):
+        fair = np.searchsorted(middles, cut + (total - cut) / parts, side="right")
+        place = int(max(fair, np.searchsorted(before, cut, side="right")))
+        if place >= len(weights):
+            break
+        places.append(place)
+        cut = int(before[place])
     return np.array(places, np.int64)
 
 

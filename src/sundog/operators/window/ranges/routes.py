@@ -20,12 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sundog.expr.buffers import Bools, is_narrow, validity_of
+from sundog.expr.buffers import Bools, is_narrow, kernel_view, numpy_type, validity_of
 from sundog.expr.calls import BoundKind, Frame
 from sundog.expr.ordering import SortKey
 from sundog.expr.ranks import rank_at
 from sundog.kernels.windows.routing import cells_of, owners_of, widen_to_needs
 from sundog.operators.window.frames.order_key import INT64_MAX, INT64_MIN, RangeKey, rank_text, unscaled
+from sundog.types import is_plain
 
 Longs = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
@@ -92,9 +93,16 @@ class WordRanges:
         key = self.order_by[0]
         return RangeKey(key.expr.dtype, key.descending).words(array)
 
+    def _stored_words(self, array: pa.Array) -> npt.NDArray[np.signedinteger]:
+        """The same, where they are what is stored, in its width."""
+        dtype = array.type
+        if self.order_by[0].descending or not is_plain(dtype) or pa.types.is_floating(dtype):
+            return self.words(array)
+        return kernel_view(array.buffers()[1], numpy_type(dtype), len(array), array.offset)
+
     def routes(self, arrays: Sequence[pa.Array]) -> Routes:
         array = arrays[0]
-        words, valid = self.words(array), validity_of(array)
+        words, valid = self._stored_words(array), validity_of(array)
         owners = np.empty(len(array), np.int32)
         owners_of(words, *self._cells, owners)
         if not self.has_halo:
