@@ -227,9 +227,11 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     scan_run_bytes: int = _cost(
         64 << 20, "small row groups read together; hits-users with a quarter, this, 4 times: 0.68, 0.64, 0.70 s"
     )
-    max_whole_bytes: int = _cost(
-        256 << 20, "a rule: of one task's columns of row groups in memory at once, a quarter of its budget"
+    max_whole_bytes: int = _cost(256 << 20, "a rule: of one task's columns of row groups in memory at once")
+    whole_memory_share: float = _cost(
+        0.125, "a rule: while they are decoded, as much is there as it was stored, and as much of those before"
     )
+    run_memory_share: float = _cost(0.0625, "a rule: scan_run_bytes of the default budget; smaller ones, fewer at once")
     row_group_overhead_bytes: int = _cost(
         50_000,
         "1,000 small row groups of two columns: 65 us each, the time to decode this many bytes",

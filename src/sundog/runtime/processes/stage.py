@@ -33,7 +33,14 @@ from sundog.operators.context import (
     remove_abandoned_scratch,
 )
 from sundog.operators.sources import Source
-from sundog.runtime.blocks import StageFunction, addressed_blocks, block_row, count_block, spare_long_lived_objects
+from sundog.runtime.blocks import (
+    StageFunction,
+    addressed_blocks,
+    block_row,
+    count_block,
+    return_freed_memory,
+    spare_long_lived_objects,
+)
 from sundog.runtime.broadcasts import load_sharing
 from sundog.runtime.exchange import coalesce, decode_block, encode_block, in_block_order
 from sundog.runtime.processes.threads import Emit, PartitionThreads
@@ -90,6 +97,7 @@ class _ProcessRun:
         self._hints: set[str] = set()
         self._lock = threading.Lock()
         self._limits = function.limits.on_machine(this_machine())
+        return_freed_memory()
         self._limit = ByteLimit(function.max_bytes)
         self._operators: tuple[Operator, ...] = load_sharing(function.pickled_operators, function.shared)
         self._sources: dict[int, Source] = {}
@@ -124,7 +132,7 @@ class _ProcessRun:
         rest, counted = targets.rest(), OperatorCounts()
 
         def send(target: int, _: Iterator[_Block], emit: Emit) -> None:
-            context = TaskContext(memory=MemoryBudget(self._limits.memory_bytes), cancelled=self._cancelled)
+            context = TaskContext(memory=MemoryBudget.on_executor(self._limits.memory_bytes), cancelled=self._cancelled)
             targets.send(target, rest.pop(target), context, emit)
             with self._lock:
                 counted.merge(context.counts)
@@ -137,7 +145,7 @@ class _ProcessRun:
         counts = chain_counts(function.operator_count)
         task = TaskContext(
             partition,
-            memory=MemoryBudget(self._limits.memory_bytes, _cores()),
+            memory=MemoryBudget.on_executor(self._limits.memory_bytes, _cores()),
             cancelled=self._cancelled,
             hints=self._hints,
             scratch_folder=ScratchFolder(self._spill_root),
@@ -228,7 +236,7 @@ class TargetBlocks:
     def send(self, target: int, batches: list[pa.RecordBatch], context: TaskContext, emit: Emit) -> None:
         """Put out rows for one target."""
         combined = ((target, batch) for batch in self._partitioner.combine(batches, context))
-        ready = coalesce(combined, self._limits.block_bytes, self._limits.waiting_bytes(context.memory))
+        ready = coalesce(combined, self._limits.block_bytes, self._limits.waiting_bytes(context.memory), context.memory)
         for held, block in clocked(((held, encode_block(held)) for _, held in ready), context.counts):
             count_block(context.counts, self._partitioner, target, held, block)
             emit(block_row(target, self._first_source, block))
