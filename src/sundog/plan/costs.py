@@ -186,6 +186,9 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     )
     max_exchange_partitions: int = _cost(1000, "partitions of one exchange, beyond which blocks become tiny")
     sort_memory_factor: float = _cost(8, "peak memory of sorting and computing a range over the bytes of its columns")
+    one_range_memory_factor: float = _cost(
+        4, "a running sum of doubles, all rows of 3 budgets in one range: 3.5 times the bytes of its columns"
+    )
     sort_range_rows: int = _cost(
         1 << 19, "100-row average of 10 M rows: 1.12 processor seconds in 4 ranges, 0.96 in 16, 1.10 in 32"
     )
