@@ -17,7 +17,7 @@ from sundog.expr.dynamic_filters.key_set import KeyFilter
 from sundog.expr.evaluate import predicate_mask
 from sundog.expr.nodes import Column, Compare, CompareOp, IsNull, Literal, Not, conjunction
 from sundog.metrics import Metrics
-from sundog.operators.context import TaskCancelled, TaskContext
+from sundog.operators.context import MemoryBudget, TaskCancelled, TaskContext
 from sundog.operators.limit import LimitOperator
 from sundog.operators.scan.scan import limit_scan, scan_tasks
 from sundog.parquet.decode.reader import FileReader
@@ -62,6 +62,21 @@ def test_reads_everything_in_file_order(files):
     assert rows_of(batches, "x") == list(range(1000))
     assert rows_of(batches, "p") == ["one"] * 400 + ["two"] * 600
     assert batches[0].schema.names == ["s", "x", "p"]
+
+
+@pytest.mark.parametrize("tested", [False, True])
+def test_as_much_is_decoded_at_once_as_a_small_budget_allows(tmp_path, tested):
+    """Of row groups of 16,000 bytes: several together, one, or a part of one; and it is counted."""
+    rows = pa.table({"x": np.arange(10_000), "y": np.arange(10_000) % 7})
+    files = relation([write_file(tmp_path / "a.parquet", cut(rows, 1000))], rows.schema)
+    predicate = below("y", 3) if tested else None
+    for memory, batches in ((1 << 30, 1), (16 * 35_000, 5), (16 * 16_000, 10), (8 * 4400, 40)):
+        context = TaskContext(memory=MemoryBudget(memory))
+        found = read(files, ("x", "y"), predicate, tasks=1, context=context)
+        assert rows_of(found, "x") == [n for n in range(10_000) if not tested or n % 7 < 3]
+        assert len(found) == batches
+        assert context.memory.used == 0
+        assert 0 < context.memory.peak <= 2 * DRIVER.whole_bytes(memory)
 
 
 @pytest.mark.parametrize("nulls", [False, True])

@@ -44,7 +44,7 @@ NO_COSTS = {
         "_DEEPEST_LEVEL _INDEX_BYTES_PER_ROW _INDEX_BYTES_PER_WORD _FIRST_CAPACITY _RESULT_BATCH_ROWS OUTPUT_ROWS "
         "FILES_IN_BATCH _FIRST_SLOTS _SLOTS_PER_KEY _MAX_SPARE_BYTES _MIN_SHARED_NULLS _MAX_SHARED_NULLS "
         "_ESTIMATE_ERROR MAX_EDGE_ROWS _MAX_WAITING _MAX_SHAPES _MAX_OPEN_CHANNELS _KEPT_REQUESTS "
-        "_MAX_UNFROZEN_OBJECTS MAX_KEPT_ROWS"
+        "_MAX_UNFROZEN_OBJECTS MAX_KEPT_ROWS EXCESS _COPIES"
     ),
     "how often one looks, and how long one waits": "POLL_SECONDS STOP_SECONDS _ASK_EVERY_SECONDS",
     "more than any number that is known": "_FOREIGN_ROWS",
@@ -88,6 +88,7 @@ NO_COSTS_INSIDE = {
     "half of what a container has beside the heap is Python's, whatever the JVM needs": (
         "plan/sites.py:python_memory_bytes"
     ),
+    "half of a small budget is counted at least": "operators/context.py:MemoryBudget.on_executor",
     "no division by zero": "operators/scan/row_tests.py:RowTests._rank",
 }
 NAMES = list(COST_FIELDS)

@@ -20,6 +20,7 @@ from sundog.plan.lower.facts import Size
 from sundog.plan.lower.sizes import (
     exchange_partitions,
     fewest_ranges,
+    fits_one_range,
     group_partitions,
     join_partitions,
     key_partitions,
@@ -147,3 +148,12 @@ def test_parts_and_partitions_are_as_small_as_the_costs_say() -> None:
     assert waiting_parts(2, size, site) == (1 << 23) // (3 << 19) + 1
     assert waiting_parts(2, size, small) == (1 << 23) // (1 << 19) + 1
     assert (key_partitions(size, site), key_partitions(size, small)) == (256, 640)
+
+
+def test_rows_of_one_range_must_fit_a_task_of_an_executor() -> None:
+    site = Site(Place.EXECUTORS, 2, 1 << 20, EXECUTORS)
+    fitting = Size(int((1 << 20) / EXECUTORS.one_range_memory_factor), 1000)
+    assert fits_one_range(fitting, site)
+    assert not fits_one_range(Size(fitting.column_bytes + 1, 1000), site)
+    assert fits_one_range(None, site)
+    assert fits_one_range(Size(1 << 40, 1000), Site(Place.DRIVER, 2, 1 << 20, DRIVER))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from sundog.operators.context import TASK_BYTES, MemoryBudget
 from sundog.plan.costs import EXECUTORS, Costs
 from sundog.plan.sites import task_limits
 from sundog.runtime import blocks
@@ -64,3 +68,28 @@ def test_the_blocks_of_a_task_are_made_by_the_costs_of_its_site(min_rows: int, i
     (sent,) = stage_function(costs)(iter([block_row(0, 0, encode_block([rows], costs))]))
     schema = pa.ipc.open_stream(sent.column(2)[0].as_buffer()).schema
     assert pa.types.is_dictionary(schema.field("s").type) == is_coded
+
+
+@pytest.mark.parametrize("limit", ["none", "address", "user"])
+def test_a_worker_gives_freed_memory_back(limit: str) -> None:
+    """Unless its address space is limited, or the user has chosen an allocator."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 35, 1 << 35)); " if limit == "address" else ""
+    code += "import pyarrow as pa; from sundog.runtime.blocks import return_freed_memory; return_freed_memory(); "
+    code += "print(pa.default_memory_pool().backend_name)"
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    if limit == "user":
+        environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    if "jemalloc" in pa.supported_memory_backends():
+        assert (done.stdout.strip() == "jemalloc") == (limit == "none")
+    assert limit != "user" or done.stdout.strip() == "system"
+
+
+def test_operators_count_less_than_a_small_budget() -> None:
+    """With what they do not count, a task takes at most 1.2 times its budget."""
+    for budget in (128 << 20, 256 << 20, 1 << 30):
+        counted = MemoryBudget.on_executor(budget).limit
+        assert budget // 2 <= counted <= budget
+        assert counted + TASK_BYTES <= 1.2 * budget
+    assert MemoryBudget.on_executor(1 << 30).limit == 1 << 30
+    assert MemoryBudget.on_executor(16 << 20).limit == 8 << 20

@@ -269,14 +269,16 @@ def test_a_sample_of_any_size_changes_no_value(sample: int) -> None:
 def test_small_batches_of_one_target_make_one_block() -> None:
     batch = pa.record_batch([pa.array(range(100))], names=["n"])
     parts = [(number % 2, batch) for number in range(8)]
-    found = sizes(coalesce(iter(parts), 2 * batch.nbytes, 1 << 20))
+    found = sizes(coalesce(iter(parts), 2 * batch.nbytes, 1 << 20, MemoryBudget()))
     assert found == [(0, 200), (1, 200), (0, 200), (1, 200)]
 
 
 def test_blocks_are_smaller_where_all_targets_together_would_exceed_the_memory_for_them() -> None:
     batch = pa.record_batch([pa.array(range(100))], names=["n"])
     parts = [(number % 4, batch) for number in range(8)]
-    found = sizes(coalesce(iter(parts), 100 * batch.nbytes, waiting_bytes=3 * batch.nbytes))
+    memory = MemoryBudget()
+    found = sizes(coalesce(iter(parts), 100 * batch.nbytes, waiting_bytes=3 * batch.nbytes, memory=memory))
+    assert (memory.peak, memory.used) == (4 * batch.nbytes, 0)
     assert found == [(0, 100), (1, 100), (2, 100), (3, 100)] * 2
 
 
@@ -290,7 +292,7 @@ def test_a_row_that_waits_does_not_hold_the_batches_of_all_blocks_that_left() ->
             yield 0, batch.slice(0, 1)
             yield 1, batch.slice(1)
 
-    for _, held in coalesce(parts(), block_bytes=1 << 19, waiting_bytes=4 << 20):
+    for _, held in coalesce(parts(), block_bytes=1 << 19, waiting_bytes=4 << 20, memory=MemoryBudget()):
         rows += sum(batch.num_rows for batch in held)
         del held
         peak = max(peak, pa.total_allocated_bytes() - start)
@@ -329,10 +331,23 @@ def test_blocks_of_the_probe_side_wait_for_those_of_the_build_side(
     assert not list(tmp_path.iterdir())
 
 
-def test_blocks_in_the_order_of_their_tasks() -> None:
-    sent = [(source, pa.py_buffer(bytes([source]))) for source in (3, 1, 2)]
-    for order, expected in ((BlockOrder.ANY, [3, 1, 2]), (BlockOrder.BY_SOURCE, [1, 2, 3])):
-        assert [block.to_pybytes()[0] for block in in_block_order(sent, order, 0, TaskContext())] == expected
+@pytest.mark.parametrize("limit", [0, 3, 1 << 20])
+def test_blocks_in_the_order_of_their_tasks(limit: int, tmp_path: Path) -> None:
+    """Those of one task as they came; in memory, in a file, or the first here and the others there."""
+    names = [(3, b"3a"), (1, b"1a"), (2, b"2a"), (1, b"1b"), (3, b"3b")]
+    sent = [(source, pa.py_buffer(name)) for source, name in names]
+    for order, expected in (
+        (BlockOrder.ANY, [name for _, name in names]),
+        (BlockOrder.BY_SOURCE, [b"1a", b"1b", b"2a", b"3a", b"3b"]),
+    ):
+        context = TaskContext(memory=MemoryBudget(1 << 20), scratch_folder=ScratchFolder(str(tmp_path)))
+        assert [block.to_pybytes() for block in in_block_order(sent, order, limit, context)] == expected
+        assert context.memory.peak <= limit
+        assert context.memory.used == 0
+        spilled = order is BlockOrder.BY_SOURCE and limit < 10
+        assert (context.metrics.get("spilled_bytes") > 0) == spilled
+        context.close()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("counts", [[7], [7, 0, 5]])

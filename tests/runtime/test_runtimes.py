@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sundog.operators.byte_limit import ByteLimit
+from sundog.operators.context import MemoryBudget
 from sundog.operators.limit import LimitOperator
 from sundog.plan.costs import EXECUTORS
 from sundog.plan.outputs import Gather
@@ -229,7 +230,7 @@ def test_blocks_round_trip_and_respect_the_size() -> None:
             yield n % 2, pa.RecordBatch.from_arrays([pa.array([n] * 10)], schema=SCHEMA)
             yield 0, pa.RecordBatch.from_arrays([pa.array([], pa.int64())], schema=SCHEMA)
 
-    blocks = list(coalesce(parts(), block_bytes=400, waiting_bytes=1 << 20))
+    blocks = list(coalesce(parts(), block_bytes=400, waiting_bytes=1 << 20, memory=MemoryBudget()))
     assert len(blocks) == 20
     seen: dict[int, list[int]] = {0: [], 1: []}
     for target, batches in blocks:

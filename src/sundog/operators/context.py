@@ -34,6 +34,7 @@ CODE_BYTES = 192 << 20
 CODE_ADDRESS_BYTES = 704 << 20
 MIN_PYTHON_SHARE = 0.125  # of a machine: JVMs rarely fill their heaps, and several may be given more than it has
 TASK_BYTES = 64 << 20  # decoded row groups, blocks in transit, scratch of kernels: 31 to 55 MB
+EXCESS = 0.2  # of its budget, that a task may take beyond it
 _SCRATCH = "sundog-scratch-"
 T = TypeVar("T")
 
@@ -57,20 +58,31 @@ class MemoryBudget:
         self.used = 0
         self.peak = 0
 
+    @classmethod
+    def on_executor(cls, budget: int, sharers: int = 1) -> MemoryBudget:
+        """Of a task with this budget, which takes more than its operators count: of a small budget they may count less,
+        but at least half."""
+        return cls(min(budget, max(int((1 + EXCESS) * budget) - TASK_BYTES, budget // 2)), sharers)
+
     def resize(self, old: int, new: int) -> None:
         """An owner that held `old` bytes now holds `new`."""
         self.used += new - old
         self.peak = max(self.peak, self.used)
 
     @contextmanager
-    def shared(self, nbytes: int) -> Iterator[None]:
-        """While the tasks of this process hold `nbytes` together: each counts its share."""
-        share = -(-nbytes // self.sharers)
-        self.resize(0, share)
+    def holding(self, nbytes: int) -> Iterator[None]:
+        """While this task holds `nbytes` more."""
+        self.resize(0, nbytes)
         try:
             yield
         finally:
-            self.resize(share, 0)
+            self.resize(nbytes, 0)
+
+    @contextmanager
+    def shared(self, nbytes: int) -> Iterator[None]:
+        """While the tasks of this process hold `nbytes` together: each counts its share."""
+        with self.holding(-(-nbytes // self.sharers)):
+            yield
 
     @property
     def exceeded(self) -> bool:

@@ -69,6 +69,11 @@ class ReadCosts:
 
     bloom_filter_values: int  # values a column is compared with, at most, for Bloom filters to be read
     max_whole_bytes: int  # of row groups that are decoded as a whole; larger ones are decoded in parts
+    whole_memory_share: float  # of a task's memory, the same
+
+    def whole_bytes(self, memory_bytes: int) -> int:
+        """Bytes that a task with this memory decodes as a whole."""
+        return min(self.max_whole_bytes, int(memory_bytes * self.whole_memory_share))
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class ScanCosts(ReadCosts, FilterCosts):
     scan_run_rows: int  # of several row groups together, if strings are read
     scan_run_rows_of_numbers: int  # the same if all columns are numbers, which are decoded together
     scan_run_bytes: int  # of several row groups together
+    run_memory_share: float  # of a task's memory, for the columns of several row groups together
     row_group_overhead_bytes: int  # added to the bytes of each row group when work is distributed
     limit_batch_rows: int  # of a batch of LIMIT without an order, at least
     assumed_passing_share: float  # of the rows of a test that has not been made yet

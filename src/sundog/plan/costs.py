@@ -209,6 +209,9 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "peak memory over column bytes in files; over those in memory, 144 MB of numbers sorted, a sum of 100 rows or "
         "row_number: 3.3, with strings 3.6; dictionaries make files smaller",
     )
+    one_range_memory_factor: float = _cost(
+        4, "a running sum of doubles, all rows of 3 budgets in one range: 3.5 times the bytes of its columns"
+    )
     sort_range_rows: int = _cost(
         1 << 19, "100-row average of 10 M rows: 1.12 processor seconds in 4 ranges, 0.96 in 16, 1.10 in 32"
     )
@@ -256,9 +259,11 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     scan_run_bytes: int = _cost(
         64 << 20, "small row groups read together; hits-users with a quarter, this, 4 times: 0.68, 0.64, 0.70 s"
     )
-    max_whole_bytes: int = _cost(
-        256 << 20, "a rule: of one task's columns of row groups in memory at once, a quarter of its budget"
+    max_whole_bytes: int = _cost(256 << 20, "a rule: of one task's columns of row groups in memory at once")
+    whole_memory_share: float = _cost(
+        0.125, "a rule: while they are decoded, as much is there as it was stored, and as much of those before"
     )
+    run_memory_share: float = _cost(0.0625, "a rule: scan_run_bytes of the default budget; smaller ones, fewer at once")
     row_group_overhead_bytes: int = _cost(
         50_000,
         "1,000 small row groups of two columns: 65 us each, the time to decode this many bytes",

@@ -13,8 +13,10 @@ A block is an Arrow IPC stream, so it has its own schema and dictionaries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from enum import Enum
-from operator import itemgetter
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -25,7 +27,7 @@ STAGE_SOURCES = 1 << 16  # more than any stage has tasks: the source of a block 
 
 
 def coalesce(
-    parts: Iterator[tuple[int, pa.RecordBatch]], block_bytes: int, waiting_bytes: int
+    parts: Iterator[tuple[int, pa.RecordBatch]], block_bytes: int, waiting_bytes: int, memory: MemoryBudget
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
     """Collect small batches per target until they make a block.
 
@@ -36,21 +38,26 @@ def coalesce(
     waiting: dict[int, list[pa.RecordBatch]] = {}
     sizes: dict[int, int] = {}
     held_bytes = 0
-    for target, batch in parts:
-        if batch.num_rows == 0:
-            continue
-        waiting.setdefault(target, []).append(batch)
-        sizes[target] = sizes.get(target, 0) + batch.nbytes
-        held_bytes += batch.nbytes
-        if sizes[target] >= block_bytes:
-            yield target, waiting.pop(target)
-            del sizes[target]
-        elif held_bytes > waiting_bytes:
-            yield from _drained(waiting)
-            sizes.clear()
-        if not waiting:
-            held_bytes = 0
-    yield from _drained(waiting)
+    try:
+        for target, batch in parts:
+            if batch.num_rows == 0:
+                continue
+            waiting.setdefault(target, []).append(batch)
+            sizes[target] = sizes.get(target, 0) + batch.nbytes
+            memory.resize(held_bytes, held_bytes + batch.nbytes)
+            held_bytes += batch.nbytes
+            if sizes[target] >= block_bytes:
+                yield target, waiting.pop(target)
+                del sizes[target]
+            elif held_bytes > waiting_bytes:
+                yield from _drained(waiting)
+                sizes.clear()
+            if not waiting:
+                memory.resize(held_bytes, 0)
+                held_bytes = 0
+        yield from _drained(waiting)
+    finally:
+        memory.resize(held_bytes, 0)
 
 
 def _drained(waiting: dict[int, list[pa.RecordBatch]]) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
@@ -62,34 +69,41 @@ class BlockOrder(Enum):
     """The order in which a task reads the blocks that it receives."""
 
     ANY = "as they come"
-    BY_SOURCE = "of the first task first: all are held until the last is there"
+    BY_SOURCE = "of the first task first: all wait until the last is there"
     BUILD_FIRST = "of the first of two stages as they come, then those of the second"
 
 
 def in_block_order(
     blocks: Iterable[tuple[int, pa.Buffer]], order: BlockOrder, waiting_bytes: int, context: TaskContext
 ) -> Iterator[pa.Buffer]:
-    """The blocks in this order; each comes with its source. Of a probe side, at most `waiting_bytes` are kept in
-    memory."""
+    """The blocks in this order; each comes with its source. Of those that wait for others, at most `waiting_bytes` are
+    kept in memory."""
     match order:
         case BlockOrder.ANY:
             yield from (block for _, block in blocks)
         case BlockOrder.BY_SOURCE:
-            held = sorted(blocks, key=itemgetter(0))
-            held.reverse()
-            while held:  # a block is released when its rows have been taken out
-                yield held.pop()[1]
+            with closing(_WaitingBlocks(waiting_bytes, context)) as waiting:
+                for source, block in blocks:
+                    waiting.add(source, block)
+                yield from waiting.drain(by_source=True)
         case BlockOrder.BUILD_FIRST:
-            waiting = _WaitingBlocks(waiting_bytes, context)
-            try:
+            with closing(_WaitingBlocks(waiting_bytes, context)) as waiting:
                 for source, block in blocks:
                     if source < STAGE_SOURCES:
                         yield block
                     else:
-                        waiting.add(block)
+                        waiting.add(source, block)
                 yield from waiting.drain()
-            finally:
-                waiting.close()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A block of a task: in memory, or else `size` bytes at a place of the file."""
+
+    source: int
+    block: pa.Buffer | None
+    size: int
+    place: int = 0
 
 
 class _WaitingBlocks:
@@ -98,38 +112,48 @@ class _WaitingBlocks:
     def __init__(self, memory_bytes: int, context: TaskContext) -> None:
         self._memory_bytes = memory_bytes
         self._context = context
-        self._blocks: list[pa.Buffer] = []
+        self._blocks: list[_Waiting] = []
         self._held_bytes = 0
         self._file: pa.NativeFile | None = None
-        self._sizes: list[int] = []
 
-    def add(self, block: pa.Buffer) -> None:
+    def add(self, source: int, block: pa.Buffer) -> None:
         if self._file is None and self._fits(block.size):
-            self._blocks.append(block)
+            self._blocks.append(_Waiting(source, block, block.size))
             self._hold(self._held_bytes + block.size)
             return
         if self._file is None:
             self._file = pa.OSFile(self._path, "wb")
             self._context.metrics.add("spill_count")
+        self._blocks.append(_Waiting(source, None, block.size, self._file.tell()))
         self._file.write(block)
-        self._sizes.append(block.size)
         self._context.metrics.add("spilled_bytes", block.size)
 
     def _fits(self, size: int) -> bool:
         memory = self._context.memory
         return self._held_bytes + size <= self._memory_bytes and memory.used + size <= memory.limit
 
-    def drain(self) -> Iterator[pa.Buffer]:
+    def drain(self, by_source: bool = False) -> Iterator[pa.Buffer]:
+        """The blocks as they came, or those of the first task first. A block is released with the next."""
+        if by_source:
+            self._blocks.sort(key=attrgetter("source"))
         self._blocks.reverse()
-        while self._blocks:
-            block = self._blocks.pop()
-            self._hold(self._held_bytes - block.size)
-            yield block
-        if self._file is not None:
-            self._file.close()
-            with pa.OSFile(self._path, "rb") as file:
-                for size in self._sizes:
-                    yield file.read_buffer(size)
+        if self._file is None:
+            while self._blocks:
+                yield self._taken(self._blocks.pop())
+            return
+        self._file.close()
+        with pa.OSFile(self._path, "rb") as file:
+            while self._blocks:
+                waiting = self._blocks.pop()
+                if waiting.block is None:
+                    file.seek(waiting.place)
+                    yield file.read_buffer(waiting.size)
+                else:
+                    yield self._taken(waiting)
+
+    def _taken(self, waiting: _Waiting) -> pa.Buffer:
+        self._hold(self._held_bytes - waiting.size)
+        return waiting.block
 
     def close(self) -> None:
         """Release the memory; the file is removed with the task."""
@@ -151,7 +175,7 @@ def encoded(
     parts: Iterator[tuple[int, pa.RecordBatch]], limits: TaskLimits, memory: MemoryBudget
 ) -> Iterator[tuple[int, list[pa.RecordBatch], pa.Buffer]]:
     """The target, the rows and the bytes of each block that the rows make."""
-    for target, held in coalesce(parts, limits.block_bytes, limits.waiting_bytes(memory)):
+    for target, held in coalesce(parts, limits.block_bytes, limits.waiting_bytes(memory), memory):
         yield target, held, encode_block(held, limits.narrowing)
 
 

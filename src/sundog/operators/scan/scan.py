@@ -41,6 +41,18 @@ from sundog.parquet.prune.pruning import without_not_null
 from sundog.parquet.reading import ReadSpec
 from sundog.types import is_text
 
+_COPIES = 2  # of the rows that are decoded: as they were stored, or those before them
+
+
+@dataclass(frozen=True)
+class _ReadTogether:
+    """Row groups that are read at once. `nbytes`: of their columns, decoded."""
+
+    groups: list[int]
+    all_match: bool
+    rows: int = 0
+    nbytes: int = 0
+
 
 @dataclass(frozen=True)
 class ScanTask(Source):
@@ -89,13 +101,13 @@ class ScanTask(Source):
                 with open_slice(self.reading, part, context, self.as_stored) as reader:
                     left = self._with_values(part, reader, blooms, context)
                     unread -= len(part.row_groups) - len(left.row_groups)
-                    for groups, all_match in _runs(left, reader.layout, self._run_rows, self.costs.scan_run_bytes):
+                    for run in self._runs(left, reader.layout, context.memory.limit):
                         context.check_cancelled()
-                        unread -= len(groups)
-                        context.metrics.add("row_groups_scanned", len(groups))
-                        for batch in self._read_run(reader, groups, tests.of_run(all_match), pages, schema, context):
-                            if batch.num_rows:
-                                yield batch
+                        unread -= len(run.groups)
+                        context.metrics.add("row_groups_scanned", len(run.groups))
+                        with context.memory.holding(_COPIES * min(run.nbytes, self._whole_bytes(context))):
+                            made = self._read_run(reader, run, tests.of_run(run.all_match), pages, schema, context)
+                            yield from (batch for batch in made if batch.num_rows)
         except GeneratorExit:  # the reader has enough rows
             context.metrics.add("row_groups_never_reached", unread)
             raise
@@ -131,23 +143,23 @@ class ScanTask(Source):
     def _read_run(
         self,
         reader: FileReader,
-        groups: list[int],
+        run: _ReadTogether,
         tests: list[RowTest],
         pages: PagePruner,
         schema: pa.Schema,
         context: TaskContext,
     ) -> Iterator[pa.RecordBatch]:
-        names = list(self.columns)
+        names, groups, most = list(self.columns), run.groups, self._whole_bytes(context)
         tested = list(dict.fromkeys(name for test in tests for name in test.columns))
-        few = self._rows_in_pages(reader, groups, pages, context)
+        few = self._rows_in_pages(reader, run, pages, context)
         if not tested and few is None:
-            for arrays in self._decode(reader, groups, names):
+            for arrays in self._decode(reader, groups, names, most):
                 batch = to_batch(arrays, schema, _rows_in(reader, groups))
                 self._count(batch.num_rows, 0, 0, context)
                 yield batch
             return
         together = tested + [name for name in names if name not in tested]
-        if few is None and (self.batch_rows is not None or not self._fits(reader, groups, together)):
+        if few is None and (self.batch_rows is not None or run.nbytes > most):
             yield from self._filter_pieces(reader, groups, together, tests, context)
             return
         rows = Narrowing(reader, groups, _rows_in(reader, groups), self.costs, few=few)
@@ -157,15 +169,14 @@ class ScanTask(Source):
             yield self._with_plain_texts(kept, schema)
 
     def _rows_in_pages(
-        self, reader: FileReader, groups: list[int], pages: PagePruner, context: TaskContext
+        self, reader: FileReader, run: _ReadTogether, pages: PagePruner, context: TaskContext
     ) -> npt.NDArray[np.int64] | None:
         """The numbers of rows in pages that may hold join keys, if they are few enough to pay; None: read all."""
         if not self.filters or self.batch_rows is not None:
             return None
-        names = {*self.columns, *(field.name for field in self._tested_schema)}
-        if not self._fits(reader, groups, sorted(names)):
+        if run.nbytes > self._whole_bytes(context):
             return None
-        left = pages.rows_left(reader.source, reader.layout, groups, self.filters)
+        left = pages.rows_left(reader.source, reader.layout, run.groups, self.filters)
         if left is None:
             return None
         if not self.again:
@@ -205,7 +216,7 @@ class ScanTask(Source):
         self, reader: FileReader, groups: list[int], together: list[str], tests: list[RowTest], context: TaskContext
     ) -> Iterator[pa.RecordBatch]:
         schema = column_schema(self.reading, together)
-        for arrays in self._decode(reader, groups, together):
+        for arrays in self._decode(reader, groups, together, self._whole_bytes(context)):
             batch = to_batch(arrays, schema, _rows_in(reader, groups))
             rows = Narrowing(
                 reader, groups, batch.num_rows, self.costs, dict(zip(together, batch.columns, strict=True))
@@ -224,19 +235,41 @@ class ScanTask(Source):
         if self.predicate is not None:
             context.metrics.add("rows_filtered", dropped_by_where)
 
-    def _decode(self, reader: FileReader, groups: list[int], names: list[str]) -> Iterator[list[pa.Array]]:
+    def _decode(self, reader: FileReader, groups: list[int], names: list[str], most: int) -> Iterator[list[pa.Array]]:
         if not names:
             yield []
         elif self.batch_rows is not None:
             for group in groups:
                 yield from reader.stream(group, names, self.batch_rows)
         elif len(groups) == 1:
-            yield from reader.pieces(groups[0], names, self.costs.max_whole_bytes)
+            yield from reader.pieces(groups[0], names, most)
         else:
             yield reader.read(groups, names)
 
-    def _fits(self, reader: FileReader, groups: list[int], names: list[str]) -> bool:
-        return sum(reader.layout.memory_bytes(names, group) for group in groups) <= self.costs.max_whole_bytes
+    def _whole_bytes(self, context: TaskContext) -> int:
+        return self.costs.whole_bytes(context.memory.limit)
+
+    def _runs(self, part: FileSlice, layout: FileLayout, memory_bytes: int) -> Iterator[_ReadTogether]:
+        """Row groups to read at once: consecutive, with the same pruning verdict, within the limits of a batch.
+
+        The limit for all bytes bounds what is read; that for the columns bounds what is held, a part of the task's
+        memory.
+        """
+        names = list(dict.fromkeys((*self.columns, *self._tested_schema.names)))
+        max_rows, max_bytes = self._run_rows, self.costs.scan_run_bytes
+        most = int(memory_bytes * self.costs.run_memory_share)
+        run, run_bytes = _ReadTogether([], False), 0
+        for group, match in zip(part.row_groups, part.all_rows_match, strict=True):
+            rows, size = int(layout.footer.row_counts[group]), int(layout.footer.byte_counts[group])
+            own = layout.memory_bytes(names, group)
+            fits = run.rows + rows <= max_rows and run_bytes + size <= max_bytes and run.nbytes + own <= most
+            if run.groups and not (fits and match == run.all_match and group == run.groups[-1] + 1):
+                yield run
+                run, run_bytes = _ReadTogether([], match), 0
+            run = _ReadTogether([*run.groups, group], match, run.rows + rows, run.nbytes + own)
+            run_bytes += size
+        if run.groups:
+            yield run
 
 
 def scan_tasks(
@@ -320,20 +353,3 @@ def to_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordB
 
 def _rows_in(reader: FileReader, groups: list[int]) -> int:
     return sum(int(reader.layout.footer.row_counts[group]) for group in groups)
-
-
-def _runs(part: FileSlice, layout: FileLayout, max_rows: int, max_bytes: int) -> Iterator[tuple[list[int], bool]]:
-    """Row groups to read at once: consecutive, with the same pruning verdict, within the limits of a batch."""
-    run: list[int] = []
-    run_match, run_rows, run_bytes = False, 0, 0
-    for group, match in zip(part.row_groups, part.all_rows_match, strict=True):
-        rows = int(layout.footer.row_counts[group])
-        size = int(layout.footer.byte_counts[group])
-        fits = run_rows + rows <= max_rows and run_bytes + size <= max_bytes
-        if run and not (fits and match == run_match and group == run[-1] + 1):
-            yield run, run_match
-            run, run_rows, run_bytes = [], 0, 0
-        run.append(group)
-        run_match, run_rows, run_bytes = match, run_rows + rows, run_bytes + size
-    if run:
-        yield run, run_match

@@ -18,6 +18,7 @@ from sundog.expr.nodes import Column, Expr, columns_of
 from sundog.expr.ordering import SortKey, select_k
 from sundog.metrics import Metrics
 from sundog.operators.base import Described
+from sundog.operators.context import TaskContext
 from sundog.operators.costs import TopKCosts
 from sundog.operators.scan.scan import column_schema, to_batch
 from sundog.operators.scan.table_scan import TableScan
@@ -118,14 +119,15 @@ class TopKSpec:
         return BloomFilterPruner(wanted_values(self.predicate, (), costs.bloom_filter_values))
 
     def search(
-        self, reader: FileReader, candidate: Candidate, live: LiveThreshold, metrics: Metrics, costs: TopKCosts
+        self, reader: FileReader, candidate: Candidate, live: LiveThreshold, context: TaskContext, costs: TopKCosts
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one row group that may be among the k best, at most k from each piece of it."""
+        metrics, most = context.metrics, costs.whole_bytes(context.memory.limit)
         metrics.add("row_groups_scanned")
         metrics.add("input_rows", candidate.rows)
         first, second = self._stages(candidate)
         start = 0
-        for piece in self._decode(reader, candidate.row_group, first, second, costs.max_whole_bytes):
+        for piece in self._decode(reader, candidate.row_group, first, second, most):
             threshold = live.snapshot()
             found = self._search_piece(piece, start, candidate, threshold, metrics)
             if found is not None:

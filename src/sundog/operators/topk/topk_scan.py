@@ -94,7 +94,7 @@ class TopKSearch:
                 if blooms.should_skip(reader.source, reader.layout, candidate.row_group):
                     self.without_values.append(candidate.position)
                     continue
-                found = spec.search(reader, candidate, self.filter, scan.metrics, self._costs)
+                found = spec.search(reader, candidate, self.filter, scan, self._costs)
                 for batch in counted(found, context.step(1)):
                     self.add(batch)
 
@@ -234,7 +234,7 @@ class TopKTask(Source):
                 if blooms.should_skip(reader.source, reader.layout, candidate.row_group):
                     scan.metrics.add("row_groups_pruned_bloom_filter")
                     continue
-                found = self.spec.search(reader, candidate, live, scan.metrics, self.costs)
+                found = self.spec.search(reader, candidate, live, scan, self.costs)
                 for batch in counted(found, context.step(1)):
                     best.push(batch)
         result = best.finish()

@@ -36,7 +36,7 @@ from sundog.kernels.windows.frames import moved_places, places_at_distance
 from sundog.operators.base import Operator
 from sundog.operators.context import TaskContext
 from sundog.operators.window.frames.call_functions import inputs_of
-from sundog.operators.window.frames.range_columns import RangeColumns, batches_of, owned_span, table_of
+from sundog.operators.window.frames.range_columns import HALO, RangeColumns, batches_of, has, owned_span, table_of
 from sundog.operators.window.frames.sorted_rows import MAX_ROWS, Positions, SortedRows, row_offset
 from sundog.operators.window.frames.sorting import sorted_table
 from sundog.operators.window.ranges.carry import Carry
@@ -113,8 +113,23 @@ class WindowOperator(OverRanges):
 
     carries: tuple[Carry, ...] = ()
 
+    def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
+        """Batch by batch if no call depends on other rows than through the carry: no order makes ranges small."""
+        if self.partition_by or self.order_by or not self._have_values(context.partition):
+            yield from super().run(batches, context)
+        else:
+            for batch in batches:
+                yield from super().run(iter([batch]), context)
+
+    def _have_values(self, number: int) -> bool:
+        known = self._carry(number).whole
+        return not has(self.input_schema, HALO) and all(call.name in known for call in self.calls)
+
+    def _carry(self, number: int) -> Carry:
+        return self.carries[number] if self.carries else Carry()
+
     def _parts(self, table: pa.Table, number: int) -> Iterator[tuple[pa.Table, tuple[Expr, ...], Carry]]:
-        yield table, self.partition_by, self.carries[number] if self.carries else Carry()
+        yield table, self.partition_by, self._carry(number)
 
 
 def serial_window(

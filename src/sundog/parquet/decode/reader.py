@@ -32,6 +32,7 @@ from sundog.parquet.reading import DataFile, ReadSpec
 
 Rows = npt.NDArray[np.int64]
 
+_STREAM_BYTES = 1 << 20  # of a chunk at once, where a row group is decoded in parts: about a page
 _SMALL_PIECE_ROWS = 65_536  # a limit: their strings fit an Arrow array of 2 GiB, if they have up to 32 KiB each
 
 
@@ -46,7 +47,7 @@ class FileReader:
         self.layout = layout
         self.metrics = metrics
         self._as_stored = as_stored
-        self._decoders: dict[tuple[int, ...], Any] = {}
+        self._decoders: dict[tuple[tuple[int, ...], bool], Any] = {}
         self.source = open_file(layout.file.path, reading.filesystem)
         self.own = OwnDecoder(self.source, layout.footer, reading.options.decoder == "own")
         try:
@@ -62,17 +63,19 @@ class FileReader:
         footer = read_footer(file, reading.filesystem)
         return cls(FileLayout.of(reading, file, footer), reading, metrics)
 
-    def decoder(self, dictionary_leaves: tuple[int, ...]) -> Any:
-        """Arrow's decoder for the open file; the given leaves stay dictionaries if they are stored so."""
-        if dictionary_leaves not in self._decoders:
-            self._decoders[dictionary_leaves] = pq.ParquetFile(
+    def decoder(self, dictionary_leaves: tuple[int, ...], buffered: bool = False) -> Any:
+        """Arrow's decoder for the open file; the given leaves stay dictionaries if they are stored so. `buffered`: it
+        reads a chunk bit by bit, which would otherwise be in memory as a whole, as it is stored."""
+        if (dictionary_leaves, buffered) not in self._decoders:
+            self._decoders[dictionary_leaves, buffered] = pq.ParquetFile(
                 self.source,
                 metadata=self.layout.footer.metadata,
                 read_dictionary=dictionary_leaves or None,
                 pre_buffer=False,
+                buffer_size=_STREAM_BYTES if buffered else 0,
                 coerce_int96_timestamp_unit="us",
             ).reader
-        return self._decoders[dictionary_leaves]
+        return self._decoders[dictionary_leaves, buffered]
 
     def __enter__(self) -> FileReader:
         return self
@@ -192,7 +195,8 @@ class FileReader:
                 yield [self.layout.constant(name, min(batch_rows, rows - start)) for name in names]
             return
         leaves = sorted({source.leaf for source in stored})
-        batches = self.decoder(()).iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
+        decoder = self.decoder((), buffered=True)
+        batches = decoder.iter_batches(batch_rows, [row_group], column_indices=leaves, use_threads=False)
         left = int(self.layout.footer.row_counts[row_group])
         while (batch := self._next(batches)) is not None:
             left -= batch.num_rows

@@ -102,6 +102,13 @@ def fewest_ranges(size: Size | None, site: Site) -> int:
     return max(min(site.slots, task_count(size.column_bytes, site)), by_memory)
 
 
+def fits_one_range(size: Size | None, site: Site) -> bool:
+    """Whether one task can sort and compute all rows. On threads they are in this process's memory anyway."""
+    if site.on_threads or size is None:
+        return True
+    return size.column_bytes * site.costs.one_range_memory_factor <= site.task_memory_bytes
+
+
 def window_ranges(size: Size | None, site: Site) -> int:
     """Number of ranges, chosen for load balance."""
     fewest = fewest_ranges(size, site)

@@ -28,7 +28,6 @@ import pyarrow as pa
 from sundog.columns.arrow import from_arrow
 from sundog.columns.key_words import key_numbers
 from sundog.errors import InternalError
-from sundog.expr.buffers import is_narrow
 from sundog.expr.calls import WindowCall
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Expr, columns_of, substitute
@@ -37,7 +36,7 @@ from sundog.operators.window.frames.frame_need import FrameNeed
 from sundog.operators.window.ranges.carry import Carry, read_summaries
 from sundog.operators.window.ranges.cuts import KeySample
 from sundog.operators.window.ranges.halo import CountInput, RangeRepartition, RangesToCome
-from sundog.operators.window.ranges.key_ranges import largest_range
+from sundog.operators.window.ranges.key_ranges import have_order, largest_range
 from sundog.operators.window.ranges.own_reads import KeepRange
 from sundog.operators.window.ranges.part_summaries import PartNeed
 from sundog.operators.window.ranges.routes import RowRanges, WordRanges
@@ -52,6 +51,7 @@ from sundog.plan.lower.facts import Size
 from sundog.plan.lower.scan import lower_read, narrowed, scan_below, scan_some
 from sundog.plan.lower.sizes import (
     fewest_ranges,
+    fits_one_range,
     key_partitions,
     sampled_row_groups,
     sorted_ranges,
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from sundog.plan.lower.planner import Planner, Steps
 
 _BY_STATISTICS, _BY_SAMPLE = "by row-group statistics", "cut by a sample"
+_ONE_RANGE = "all rows must be in one range, and may not fit a task's memory"
 _NOT_ADDABLE = "adding up range by range would not give Spark's answer"
 
 
@@ -132,11 +133,11 @@ def _after_sample(
     rows = held if held is not None else (yield from planner.lower(plan.child))
     if possible is None:
         counted = size if sample is None else _counted(plan.child, sample, size, site.costs)
-        return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(counted, site)))
+        return (yield from _over_exchange(planner, steps, rows, sample, counted, sorted_ranges(counted, site)))
     if possible.strategy is not None:  # ranges were given up: they would not add up after an exchange either
-        return (yield from _over_exchange(planner, steps, rows, sample, 1))
+        return (yield from _over_exchange(planner, steps, rows, sample, size, 1))
     note = f", reading by statistics instead would read rows {possible.scans.reads.cost:.2f}x"
-    return (yield from _over_exchange(planner, steps, rows, sample, sorted_ranges(size, site), note))
+    return (yield from _over_exchange(planner, steps, rows, sample, size, sorted_ranges(size, site), note))
 
 
 def _counted(rows: LogicalPlan, sample: KeySample, size: Size | None, costs: Costs) -> Size | None:
@@ -177,8 +178,9 @@ def _check_reach(steps: WindowSteps, sample: KeySample) -> None:
 
 
 def _over_exchange(
-    planner: Planner, steps: WindowSteps, rows: Pipeline, sample: KeySample | None, ranges: int, remark: str = ""
-) -> Steps[Pipeline]:
+    planner: Planner, steps: WindowSteps, rows: Pipeline, sample: KeySample | None, size: Size | None, ranges: int,
+    remark: str = "",
+) -> Steps[Pipeline]:  # fmt: skip
     """The rows in key order, with the window's columns; each row is sent to its range."""
     graph = planner.graph
     if sample is None:
@@ -188,6 +190,8 @@ def _over_exchange(
     for count in dict.fromkeys((ranges, 1)):
         before = len(graph.stages)
         move = replace(steps.repartition(sample, count), remark=remark)
+        if move.partitions == 1 and not fits_one_range(size, planner.site):
+            raise Declined.because(Code.COST, _ONE_RANGE, "Window")
         moved = _moved(planner, steps, rows, move, steps.part_need)
         found = yield from _in_ranges(planner, steps, moved, move, move.partitions)
         if found is not None:
@@ -298,7 +302,7 @@ def _by_key(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipelin
 def _inside_keys(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pipeline]:
     """With PARTITION BY: ranges of the partition keys and then the order keys, as without PARTITION BY."""
     graph, size, inside = planner.graph, planner.size(plan), steps.inside_keys
-    if size is None or not plan.order_by or steps.need.kind is FrameNeed.ONE_RANGE or not _have_order(plan):
+    if size is None or not plan.order_by or steps.need.kind is FrameNeed.ONE_RANGE or not have_order(plan.partition_by):
         raise _too_large(plan, plan.partition_by)
     narrow = narrowed(plan.child, set().union(*(columns_of(key.expr) for key in inside.order)))
     ranges = key_partitions(size, planner.site)
@@ -327,12 +331,6 @@ def _inside_keys(planner: Planner, plan: Window, steps: WindowSteps) -> Steps[Pi
             raise _too_large(plan, plan.partition_by, f", and {_NOT_ADDABLE}")
         carries = found
     return replace(in_order, purpose="Window").then(inside.window(move, carries), steps.drop())
-
-
-def _have_order(plan: Window) -> bool:
-    """Whether rows can be sorted by their partition keys; nested values have hashes only."""
-    types = [key.dtype for key in plan.partition_by]
-    return all(is_narrow(dtype) or is_text(dtype) or pa.types.is_decimal(dtype) for dtype in types)
 
 
 def _too_large(plan: Window, keys: Sequence[Expr], more: str = "") -> Declined:

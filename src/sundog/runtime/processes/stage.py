@@ -36,6 +36,7 @@ from sundog.runtime.blocks import (
     addressed_blocks,
     block_row,
     count_block,
+    return_freed_memory,
     spare_long_lived_objects,
     spill_root,
 )
@@ -93,6 +94,7 @@ class _ProcessRun:
         self._hints: set[str] = set()
         self._lock = threading.Lock()
         self._limits = function.limits.on_machine(this_machine())
+        return_freed_memory()
         self._limit = ByteLimit(function.max_bytes)
         self._operators: tuple[Operator, ...] = load_sharing(function.pickled_operators, function.shared)
         self._sources: dict[int, Source] = {}
@@ -127,7 +129,7 @@ class _ProcessRun:
         rest, counted = targets.rest(), OperatorCounts()
 
         def send(target: int, _: Iterator[_Block], emit: Emit) -> None:
-            context = TaskContext(memory=MemoryBudget(self._limits.memory_bytes), cancelled=self._cancelled)
+            context = TaskContext(memory=MemoryBudget.on_executor(self._limits.memory_bytes), cancelled=self._cancelled)
             targets.send(target, rest.pop(target), context, emit)
             with self._lock:
                 counted.merge(context.counts)
@@ -140,7 +142,7 @@ class _ProcessRun:
         counts = chain_counts(function.operator_count)
         task = TaskContext(
             partition,
-            memory=MemoryBudget(self._limits.memory_bytes, _cores()),
+            memory=MemoryBudget.on_executor(self._limits.memory_bytes, _cores()),
             cancelled=self._cancelled,
             hints=self._hints,
             scratch_folder=ScratchFolder(self._spill_root),

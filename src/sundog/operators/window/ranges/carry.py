@@ -18,7 +18,7 @@ Spark's only if they are added up in one go. `carries_of` then returns None, and
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sundog.errors import InternalError
 from sundog.expr.calls import WindowCall
 from sundog.expr.ordering import SortKey
 from sundog.functions.framed import Elements, FrameFunction, Hazard, MergeableFunction
@@ -92,10 +93,13 @@ class SummarizeRange(Operator):
         return SUMMARY_SCHEMA
 
     def run(self, batches: Iterator[pa.RecordBatch], context: TaskContext) -> Iterator[pa.RecordBatch]:
-        table = table_of(batches, self.input_schema)
-        if has(table.schema, HALO):
-            table = table.filter(pc.invert(table.column(HALO)))
-        summary = summarize(context.partition, RangeColumns(table), self.calls, self.order_by)
+        if not self.order_by and have_one_value(self.calls):
+            summary = summarize_batches(context.partition, batches, self.input_schema, self.calls)
+        else:
+            table = table_of(batches, self.input_schema)
+            if has(table.schema, HALO):
+                table = table.filter(pc.invert(table.column(HALO)))
+            summary = summarize(context.partition, RangeColumns(table), self.calls, self.order_by)
         yield summary_batch(summary.number, summary)
 
     name = "SummarizeRange"
@@ -127,13 +131,53 @@ def summarize(
     return RangeSummary(number, columns.count, groups, of_calls)
 
 
+def summarize_batches(
+    number: int, batches: Iterable[pa.RecordBatch], schema: pa.Schema, calls: Sequence[WindowCall]
+) -> RangeSummary:
+    """The same without an order, for calls that have one value: only one batch at a time is in memory."""
+    functions = {call.name: _function_of_one_value(call) for call in calls}
+    parts: dict[str, list[CallSummary]] = {name: [] for name in functions}
+    rows = 0
+    for batch in batches:
+        columns = RangeColumns(table_of([batch], schema))
+        rows += columns.count
+        for name, function in functions.items():
+            parts[name].append(_of_rows(function, columns))
+    empty = RangeColumns(schema.empty_table())
+    of_calls = {
+        name: _merged(function, parts[name] or [_of_rows(function, empty)]) for name, function in functions.items()
+    }
+    return RangeSummary(number, rows, 0, of_calls)
+
+
+def have_one_value(calls: Sequence[WindowCall]) -> bool:
+    """Whether no call needs more of a range than the value of a frame of all rows."""
+    return all(not is_ranked(call) and has_one_value(frame_function(call)) for call in calls)
+
+
+def _function_of_one_value(call: WindowCall) -> MergeableFunction:
+    function = frame_function(call)
+    if not has_one_value(function):
+        raise InternalError(f"{call.function} has no value of all rows")
+    return function
+
+
 def _of_all_rows(function: MergeableFunction, columns: RangeColumns) -> CallSummary:
     """The summary for a call whose frame is all rows: batch by batch, so that these need not be joined."""
     batches = [RangeColumns(pa.Table.from_batches([batch])) for batch in columns.table.to_batches() if batch.num_rows]
-    parts = [function.elements(inputs_of(function.call, rows)) for rows in batches or [columns]]
-    hazard = Hazard.merge([function.hazard(part) for part in parts])
-    state = Elements.concat([function.summary(part) for part in parts])
-    return CallSummary(_detached(state if len(parts) == 1 else function.summary(state)), None, hazard)
+    return _merged(function, [_of_rows(function, rows) for rows in batches or [columns]])
+
+
+def _of_rows(function: MergeableFunction, columns: RangeColumns) -> CallSummary:
+    elements = function.elements(inputs_of(function.call, columns))
+    return CallSummary(_detached(function.summary(elements)), None, function.hazard(elements))
+
+
+def _merged(function: MergeableFunction, parts: Sequence[CallSummary]) -> CallSummary:
+    if len(parts) == 1:
+        return parts[0]
+    state = function.summary(Elements.concat([part.forward for part in parts if part.forward is not None]))
+    return CallSummary(_detached(state), None, Hazard.merge([part.hazard for part in parts]))
 
 
 def _detached(state: Elements | None) -> Elements | None:

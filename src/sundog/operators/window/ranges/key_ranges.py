@@ -25,6 +25,7 @@ from sundog.expr.ordering import SortKey
 from sundog.operators.window.frames.order_key import INT64_MIN, RangeKey, unscaled
 from sundog.operators.window.ranges.cuts import KeySample, cut_places, distinct_keys
 from sundog.operators.window.ranges.routes import Routes, RowRanges, compared, highest_word, lowest_word
+from sundog.types import is_text
 
 
 @dataclass(frozen=True)
@@ -108,3 +109,9 @@ def largest_range(sample: KeySample, ranges: KeyRanges) -> float:
     np.add.at(starts, routes.firsts, sample.weights)
     np.subtract.at(starts, routes.lasts + 1, sample.weights)
     return float(np.cumsum(starts)[:-1].max()) / max(float(sample.weights.sum()), 1.0)
+
+
+def have_order(keys: Sequence[Expr]) -> bool:
+    """Whether rows can be sorted by these partition keys; nested values have hashes only."""
+    types = [key.dtype for key in keys]
+    return all(is_narrow(dtype) or is_text(dtype) or pa.types.is_decimal(dtype) for dtype in types)
