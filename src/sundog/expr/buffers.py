@@ -87,8 +87,9 @@ def string_parts(array: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np
 def pooled(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """An array like `np.empty`, in Arrow's memory pool, which keeps what is freed for the next array.
 
-    NumPy gives large arrays back to the system, which fills each page with zeros at its next use: for an array of a
-    megabyte or more that takes ten times as long as to multiply two of them.
+    For large results that every query makes. NumPy gives large arrays back to the system, which fills each page with
+    zeros at its next use: for an array of a megabyte or more that takes ten times as long as to multiply two of them,
+    and of 4 MB that are gathered into, 1.1 to 4 of 2 to 5 ns a row.
     """
     storage = np.dtype(dtype)
     count = shape if isinstance(shape, int) else math.prod(shape)
@@ -153,15 +154,6 @@ def kernel_view(buffer: pa.Buffer | None, numpy_type: np.dtype[Any], length: int
         return np.zeros(length, numpy_type)
     array = np.asarray(_Memory(buffer, numpy_type, length, first))
     return array if array.flags.aligned else array.copy()
-
-
-def empty_values(count: int, numpy_type: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Memory for values, from Arrow's pool: for large results of kernels, which are made in every query.
-
-    The pool keeps pages that were freed and gives them out again. NumPy's large arrays are fresh pages each time: of 4
-    MB that are gathered into, touching them first takes 1.1 to 4 of 2 to 5 ns a row.
-    """
-    return kernel_view(pa.allocate_buffer(count * numpy_type.itemsize), numpy_type, count, 0)
 
 
 def unpacked_bits(buffer: pa.Buffer, first: int, length: int) -> npt.NDArray[np.uint8]:

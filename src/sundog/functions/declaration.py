@@ -91,6 +91,7 @@ class Function:
     counts_keys: bool = False  # as a window function, needs the number of distinct order keys before the row
     constant: int | None = None  # index of the argument that is a constant number: of rows, or of tiles
     adds_doubles: Callable[[pa.DataType], bool] | None = None  # for which argument types the order of addition matters
+    adds_short_decimals: bool = False  # by group, decimals of one word a value as well (`columns/short_decimals.py`)
     ignores_duplicates: bool = False  # DISTINCT makes no difference
     internal: bool = False  # made by a matcher; has no name in SQL
     divides_unguarded: bool = False  # under ANSI its division by zero raises, in Spark versions that do not guard it

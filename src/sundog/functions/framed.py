@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, both_valid, empty_values, validity_of, values_of
+from sundog.expr.buffers import Bools, array_from, both_valid, pooled, validity_of, values_of
 from sundog.expr.calls import WindowCall
 from sundog.expr.nodes import Literal
 from sundog.kernels.windows.picks import gather_found
@@ -198,7 +198,7 @@ def taken(values: pa.Array, places: Longs, found: Bools) -> pa.Array:
         return pa.nulls(len(places), values.type)
     if is_plain(values.type) and not values.null_count:
         numbers = values_of(values)
-        result = empty_values(len(places), numbers.dtype)
+        result = pooled(len(places), numbers.dtype)
         gather_found(numbers, places, found, result)
         return array_from(result, found, values.type)
     if bool(found.all()):

@@ -91,6 +91,12 @@ def adds_doubles(call: AggregateCall | WindowCall) -> bool:
     return predicate is not None and predicate(call.args[0].dtype)
 
 
+def adds_short_decimals(call: AggregateCall) -> bool:
+    """Whether the accumulator takes decimals of one word a value as well. DISTINCT compares them as two words."""
+    is_decimal = bool(call.args) and pa.types.is_decimal(call.args[0].dtype)
+    return is_decimal and not call.distinct and function_of(call).adds_short_decimals
+
+
 def is_rounded(call: AggregateCall | WindowCall) -> bool:
     """Whether the result is a computed double, not one of the arguments or a ratio of counts."""
     return function_of(call).adds_doubles is not None and bool(pa.types.is_floating(call.dtype))

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from sundog.columns.vectors import Bytes, Vector
-from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, empty_values, values_of
+from sundog.expr.buffers import Bools, array_from, decimal_array, decimal_words, pooled, values_of
 from sundog.expr.calls import AggregateCall, WindowCall
 from sundog.functions.counts import GroupCounts, single_counts
 from sundog.functions.framed import (
@@ -195,7 +195,7 @@ class FramedDoubleSum(MergeableFunction):
             for value in before.arrays[0].tolist():
                 total += value
             number = before.count if before.arrays[1] is None else int(before.arrays[1].sum())
-        result = empty_values(own.count, np.dtype(np.float64))
+        result = pooled(own.count, np.float64)
         running_sums(values, total, result)
         valid = None if counts is None or number else np.logical_or.accumulate(counts > 0)
         return array_from(result, valid, self.call.dtype)
@@ -225,14 +225,14 @@ def decimal_longs(array: pa.Array) -> Longs:
 
 def frame_sums_in_order(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
     """The sum of each frame from its first row to its last: Spark's, bit for bit."""
-    result = empty_values(len(starts), np.dtype(np.float64))
+    result = pooled(len(starts), np.float64)
     sums_in_order(values, starts, stops, result)
     return result
 
 
 def double_sums(values: Doubles, starts: Positions, stops: Positions) -> Doubles:
     """The sum of each frame: exactly Spark's if that is cheap or if values cancel, else exact and rounded once."""
-    result = empty_values(len(starts), np.dtype(np.float64))
+    result = pooled(len(starts), np.float64)
     if not len(starts):
         return result
     if ordered_cost(starts, stops) <= _MAX_ORDERED_ADDITIONS_PER_ROW * len(starts):

@@ -65,6 +65,7 @@ def _sum(name: str, *, catalyst: str = "", tried_as: str | None = None) -> Funct
         overflow=Overflow.GIVES_NULL if forgiving else Overflow.OF_SUM,
         tried_as=tried_as,
         adds_doubles=_sum_rounds,
+        adds_short_decimals=True,
         reads_argument_once=not forgiving,
     )
 
@@ -80,6 +81,7 @@ def _average(name: str, *, catalyst: str = "", tried_as: str | None = None) -> F
         overflow=Overflow.GIVES_NULL if forgiving else Overflow.OF_AVERAGE,
         tried_as=tried_as,
         adds_doubles=_average_rounds,
+        adds_short_decimals=True,
     )
 
 

@@ -1,8 +1,8 @@
 """A record batch -> the key and argument vectors of an aggregation.
 
 An expression that several aggregates share is evaluated once. Sums of decimals are of one word a value where that is
-enough (`columns/short_decimals.py`). FILTER (WHERE ...) shields its argument: an argument that
-might raise is evaluated for the rows that pass only, as Spark does in a GROUP BY.
+enough (`columns/short_decimals.py`). FILTER (WHERE ...) shields its argument: an argument that might raise is evaluated
+for the rows that pass only, as Spark does in a GROUP BY.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from sundog.expr.calls import AggregateCall, NamedExpr
 from sundog.expr.evaluate import evaluate, evaluate_where, predicate_mask
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.raising import can_raise
-from sundog.functions.sums import functions as sums
+from sundog.functions.table import adds_short_decimals
 from sundog.operators.costs import GroupingCosts
-
-_SUMS = frozenset(function.name for function in sums.FUNCTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +58,6 @@ class Rows:
         return Rows(end - start, keys, [call.slice(start, end) for call in self.calls])
 
 
-def adds_decimals(call: AggregateCall) -> bool:
-    """Whether `evaluate_rows` takes the decimals in the arguments as decimal64 as well."""
-    return call.function in _SUMS and not call.distinct and pa.types.is_decimal(call.args[0].dtype)
-
-
 def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...], batch: pa.RecordBatch) -> Rows:
     short = ShortDecimals(batch)
     known: dict[Expr, Vector] = {}
@@ -85,7 +78,7 @@ def evaluate_rows(keys: tuple[NamedExpr, ...], calls: tuple[AggregateCall, ...],
         return known[expr]
 
     def arguments(call: AggregateCall) -> Arguments:
-        is_summed = adds_decimals(call)
+        is_summed = adds_short_decimals(call)
         if call.filter is None:
             return Arguments([vector(arg, is_summed) for arg in call.args])
         passing = predicate_mask(call.filter, plain_batch())

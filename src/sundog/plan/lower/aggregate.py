@@ -19,9 +19,8 @@ from sundog.expr.buffers import is_narrow
 from sundog.expr.calls import NamedExpr
 from sundog.expr.nodes import Column, Literal, columns_of
 from sundog.expr.printing import named_text
-from sundog.functions.table import order_decides
+from sundog.functions.table import adds_short_decimals, order_decides
 from sundog.operators.aggregate.final_operator import BestGroups
-from sundog.operators.aggregate.inputs import adds_decimals
 from sundog.operators.aggregate.key_probe import ProbeKeys
 from sundog.operators.aggregate.phases import aggregate_phases, grouped_by
 from sundog.operators.base import Operator
@@ -155,9 +154,9 @@ def _unopened_texts(plan: Aggregate) -> frozenset[str]:
 
 def _summed_decimals(plan: Aggregate, scan: Scan) -> frozenset[str]:
     """Decimal columns that only sums and averages read, and not the WHERE, which would widen them for its tests."""
-    summed = [arg for call in plan.aggregates if adds_decimals(call) for arg in call.args]
+    summed = [arg for call in plan.aggregates if adds_short_decimals(call) for arg in call.args]
     others = [key.expr for key in plan.keys]
-    others += [arg for call in plan.aggregates if not adds_decimals(call) for arg in call.args]
+    others += [arg for call in plan.aggregates if not adds_short_decimals(call) for arg in call.args]
     others += [expr for expr in (scan.predicate, *(call.filter for call in plan.aggregates)) if expr is not None]
     names: set[str] = set().union(*map(columns_of, summed))
     names -= set().union(*map(columns_of, others))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sundog.errors import InternalError
-from sundog.expr.buffers import Bools, array_from, empty_values, kernel_view, values_of
+from sundog.expr.buffers import Bools, array_from, kernel_view, pooled, values_of
 from sundog.expr.evaluate import evaluate
 from sundog.expr.nodes import Column, Expr, Literal, columns_of
 from sundog.kernels.windows.routing import count_owned, hand_out_halves, hand_out_words
@@ -131,7 +131,7 @@ def taken(array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
     if not is_plain(array.type) or array.null_count:
         return array.take(pa.array(rows))
     values = values_of(array)
-    result = empty_values(len(rows), values.dtype)
+    result = pooled(len(rows), values.dtype)
     gather(values, rows, result)
     return array_from(result, None, array.type)
 

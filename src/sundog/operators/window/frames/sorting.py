@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sundog.columns.arrow import from_arrow
 from sundog.columns.key_words import key_numbers
-from sundog.expr.buffers import Bools, array_from, empty_values, is_narrow, kernel_view, numpy_type, validity_of
+from sundog.expr.buffers import Bools, array_from, is_narrow, kernel_view, numpy_type, pooled, validity_of
 from sundog.expr.nodes import Column, Expr
 from sundog.expr.ordering import SortKey, sort_indices
 from sundog.kernels.windows.word_sort import fresh_numbers, gather, order_of, sorted_keys
@@ -41,7 +41,7 @@ def sorted_table(table: pa.Table, partition_by: Sequence[Expr], order_by: Sequen
         return table
     columns = RangeColumns(table)
     if not partition_by and len(keys) == 1 and (stored := _stored_key(table, keys[0])) is not None:
-        found = sorted_keys(stored, keys[0].descending, _memory.numbers, empty_values)
+        found = sorted_keys(stored, keys[0].descending, _memory.numbers, pooled)
         return table if found is None else take_rows(columns, found.rows, _sorted_keys(keys[0], found.keys))
     arrays = [_segments(columns, partition_by)] if partition_by else []
     arrays += [columns.values(key.expr) for key in keys[len(arrays) :]]
@@ -199,6 +199,6 @@ def _taken(columns: RangeColumns, name: str, order: Longs) -> pa.Array:
     if not is_plain(column.type) or column.null_count:
         return columns.column(name).take(pa.array(order))
     values = _memory.joined(column)
-    result = empty_values(len(order), values.dtype)
+    result = pooled(len(order), values.dtype)
     gather(values, order, result)
     return array_from(result, None, column.type)
