@@ -70,18 +70,22 @@ def test_the_blocks_of_a_task_are_made_by_the_costs_of_its_site(min_rows: int, i
     assert pa.types.is_dictionary(schema.field("s").type) == is_coded
 
 
-@pytest.mark.parametrize("limit", ["none", "address", "user"])
-def test_a_worker_gives_freed_memory_back(limit: str) -> None:
+@pytest.mark.parametrize("limit", ["small", "address", "user", "default"])
+def test_a_worker_with_a_small_budget_gives_freed_memory_back(limit: str) -> None:
     """Unless its address space is limited, or the user has chosen an allocator."""
+    budget = 1 << 30 if limit == "default" else 128 << 20
     code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 35, 1 << 35)); " if limit == "address" else ""
-    code += "import pyarrow as pa; from sundog.runtime.blocks import return_freed_memory; return_freed_memory(); "
+    code += "import pyarrow as pa; from sundog.plan.costs import EXECUTORS; from sundog.plan.sites import task_limits; "
+    code += (
+        f"from sundog.runtime.blocks import return_freed_memory as free; free(task_limits({budget}, 1, EXECUTORS)); "
+    )
     code += "print(pa.default_memory_pool().backend_name)"
     environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
     if limit == "user":
         environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     if "jemalloc" in pa.supported_memory_backends():
-        assert (done.stdout.strip() == "jemalloc") == (limit == "none")
+        assert (done.stdout.strip() == "jemalloc") == (limit == "small")
     assert limit != "user" or done.stdout.strip() == "system"
 
 

@@ -62,7 +62,7 @@ class MemoryBudget:
     def on_executor(cls, budget: int, sharers: int = 1) -> MemoryBudget:
         """Of a task with this budget, which takes more than its operators count: of a small budget they may count less,
         but at least half."""
-        return cls(min(budget, max(int((1 + EXCESS) * budget) - TASK_BYTES, budget // 2)), sharers)
+        return cls(max(budget - max(TASK_BYTES - int(EXCESS * budget), 0), budget // 2), sharers)
 
     def resize(self, old: int, new: int) -> None:
         """An owner that held `old` bytes now holds `new`."""
@@ -147,6 +147,11 @@ class TaskLimits:
 
     def waiting_bytes(self, memory: MemoryBudget) -> int:
         return int(memory.limit * self.waiting_share)
+
+    @property
+    def are_small(self) -> bool:
+        """Whether what operators do not count may take a task beyond its budget by more than the excess."""
+        return EXCESS * self.memory_bytes < TASK_BYTES
 
     def on_machine(self, machine: Machine) -> TaskLimits:
         """The limits there, which only the executor knows. Tasks of a smaller budget than the least would do nothing

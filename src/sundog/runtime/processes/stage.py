@@ -94,7 +94,7 @@ class _ProcessRun:
         self._hints: set[str] = set()
         self._lock = threading.Lock()
         self._limits = function.limits.on_machine(this_machine())
-        return_freed_memory()
+        return_freed_memory(self._limits)
         self._limit = ByteLimit(function.max_bytes)
         self._operators: tuple[Operator, ...] = load_sharing(function.pickled_operators, function.shared)
         self._sources: dict[int, Source] = {}
