@@ -299,7 +299,7 @@ def test_a_file_that_was_missing_is_read_once_it_is_there(tmp_path: Path) -> Non
 def test_lines_show_each_number_with_its_measurement() -> None:
     lines = DRIVER.lines()
     assert len(lines) == len(NAMES)
-    assert lines[1] == "task_bytes=4,194,304  (a task of less input takes less time than it takes to start it)"
+    assert lines[1] == "task_bytes=4,194,304  (a rule: a task of less input takes less time than it takes to start it)"
     assert "scan_tasks_per_slot=4  (a task costs 0.1 ms on a thread; small ones balance load)" in lines
 
 

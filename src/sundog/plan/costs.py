@@ -46,7 +46,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
     origins: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     decode_ns_per_byte: float = _cost(1.25, "4 MiB of column chunks are decoded in some 5 ms")
-    task_bytes: int = _cost(4 << 20, "a task of less input takes less time than it takes to start it")
+    task_bytes: int = _cost(4 << 20, "a rule: a task of less input takes less time than it takes to start it")
     scan_tasks_per_slot: int = _cost(4, "a task costs 0.1 ms on a thread; small ones balance load")
     final_tasks_per_slot: int = _cost(
         2, "4 M rows, hits-users with half, this, 4 times: 0.15, 0.15, 0.14 s; h2o-q3: 0.10, 0.10, 0.10 s"
@@ -159,7 +159,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         16, "without keys: 90 computed sums over 10 M rows took Spark 3.8 s, and us 6.9", may_be_zero=True
     )
     gather_groups: int = _cost(
-        300_000, "partial groups that the driver merges faster than a shuffle moves them", may_be_zero=True
+        300_000, "a rule: partial groups that the driver merges faster than a shuffle moves them", may_be_zero=True
     )
     min_merged_groups: int = _cost(
         100_000,
@@ -182,7 +182,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         1.6, "a byte is decoded in 1.25 ns; decoded, hashed or compared, and mostly dropped in 2"
     )
     max_clustered_reads: float = _cost(
-        1.5, "reads of a row, above which moving it in memory is cheaper", may_be_zero=True
+        1.5, "a rule: reads of a row, above which moving it in memory is cheaper", may_be_zero=True
     )
     max_scattered_reads: float = _cost(
         1.5,
@@ -190,7 +190,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         may_be_zero=True,
     )
     max_shares: int = _cost(
-        8, "tasks that each read all rows; with more the shuffle is as fast for all but narrow rows"
+        8, "a rule: tasks that each read all rows; with more the shuffle is as fast for all but narrow rows"
     )
     few_slots: int = _cost(
         4,
@@ -228,7 +228,9 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "of what is merged at once: the largest of 16 parts by hash has 1.08 times the rows of an average one, of 64 "
         "1.38 times, in the same rows",
     )
-    share_memory_factor: float = _cost(1.25, "memory of a share of the keys while it is merged over that of its rows")
+    share_memory_factor: float = _cost(
+        1.25, "a rule: memory of a share of the keys while it is merged over that of its rows"
+    )
     filtered_read_factor: float = _cost(
         2, "a rule: bytes the driver may read under a WHERE over bytes that it may hold"
     )
@@ -269,7 +271,7 @@ class Costs(ScanCosts, LateCosts, JoinCosts, GroupingCosts, TopKCosts, WindowCos
         "1,000 small row groups of two columns: 65 us each, the time to decode this many bytes",
         may_be_zero=True,
     )
-    limit_batch_rows: int = _cost(1024, "fewer rows take as long: what a batch costs beside its rows")
+    limit_batch_rows: int = _cost(1024, "a rule: fewer rows take as long: what a batch costs beside its rows")
     rows_per_gathered_row: int = _cost(
         10, "100,000 rows of 10 columns, 1 in 100 kept: gathered in 0.11 ms, by mask in 0.14; 1 in 10: 0.24, 0.27"
     )
