@@ -119,6 +119,12 @@ def in_plain_form(array: pa.Array) -> pa.Array:
     return to_arrow(from_arrow(array)) if is_as_stored(array.type) else array
 
 
+def batch_in_plain_form(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with all columns in plain form; one without columns keeps its rows."""
+    arrays = [in_plain_form(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch
+
+
 def is_as_stored(dtype: pa.DataType) -> bool:
     """Whether an array of the type must be brought to plain form before expressions can be evaluated."""
     return bool(pa.types.is_dictionary(dtype) or is_view(dtype) or pa.types.is_decimal64(dtype))

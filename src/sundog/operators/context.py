@@ -43,6 +43,11 @@ class TaskCancelled(Exception):
     """The query was cancelled or a sibling task failed; ends the task through its clean-up."""
 
 
+def beyond_excess(budget: int) -> int:
+    """Bytes that operators do not count and that exceed what a task may take beyond its budget."""
+    return max(TASK_BYTES - int(EXCESS * budget), 0)
+
+
 class MemoryBudget:
     """Bytes that one task may hold. An operator reports what it holds and asks whether that is too much.
 
@@ -62,7 +67,7 @@ class MemoryBudget:
     def on_executor(cls, budget: int, sharers: int = 1) -> MemoryBudget:
         """Of a task with this budget, which takes more than its operators count: of a small budget they may count less,
         but at least half."""
-        return cls(max(budget - max(TASK_BYTES - int(EXCESS * budget), 0), budget // 2), sharers)
+        return cls(max(budget - beyond_excess(budget), budget // 2), sharers)
 
     def resize(self, old: int, new: int) -> None:
         """An owner that held `old` bytes now holds `new`."""
@@ -151,7 +156,7 @@ class TaskLimits:
     @property
     def are_small(self) -> bool:
         """Whether what operators do not count may take a task beyond its budget by more than the excess."""
-        return EXCESS * self.memory_bytes < TASK_BYTES
+        return beyond_excess(self.memory_bytes) > 0
 
     def on_machine(self, machine: Machine) -> TaskLimits:
         """The limits there, which only the executor knows. Tasks of a smaller budget than the least would do nothing

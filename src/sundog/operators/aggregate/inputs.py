@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sundog.columns.arrow import from_arrow, in_plain_form
+from sundog.columns.arrow import batch_in_plain_form, from_arrow, in_plain_form
 from sundog.columns.short_decimals import ShortDecimals
 from sundog.columns.vectors import Bytes, Ints, Vector
 from sundog.expr.calls import AggregateCall, NamedExpr
@@ -108,7 +108,7 @@ def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> It
         if batch.num_rows == 0:
             continue
         if batch.num_rows < costs.min_batch_rows:
-            waiting.append(_with_plain_strings(batch))
+            waiting.append(batch_in_plain_form(batch))  # as stored, each batch has another form
             rows += batch.num_rows
             size += waiting[-1].nbytes
             if rows < costs.min_batch_rows and size < costs.max_joined_bytes:
@@ -124,9 +124,3 @@ def sized_batches(batches: Iterator[pa.RecordBatch], costs: GroupingCosts) -> It
             yield batch.slice(start, end - start)
     if waiting:
         yield pa.concat_batches(waiting)
-
-
-def _with_plain_strings(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Batches with plain strings: these are joined, and stored strings have another form in each batch."""
-    arrays = [in_plain_form(column) for column in batch.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch

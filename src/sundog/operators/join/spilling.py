@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sundog.columns.arrow import in_plain_form
+from sundog.columns.arrow import batch_in_plain_form, in_plain_form
 from sundog.columns.key_layout import KeyLayout
 from sundog.columns.key_words import SPILL_LEVEL
 from sundog.expr.calls import JoinKind
@@ -147,7 +147,7 @@ class SpillingJoin:
         written = set(builds.finish_writing())
         for batch in probe:
             self.context.check_cancelled()
-            for cut, piece in cut_by_keys(_plain(batch), self.join.probe_keys, level, CUTS):
+            for cut, piece in cut_by_keys(batch_in_plain_form(batch), self.join.probe_keys, level, CUTS):
                 if cut in written or not self.join.kind.drops_left:
                     probes.write(cut, piece)
         written |= set(probes.finish_writing())
@@ -163,7 +163,7 @@ class SpillingJoin:
         for batch in probe:
             self.context.check_cancelled()
             if batch.num_rows:
-                probes.write(0, _plain(batch))
+                probes.write(0, batch_in_plain_form(batch))
                 met.append(np.zeros(batch.num_rows, np.bool_))
         probes.finish_writing()
         met_bytes = sum(flags.nbytes for flags in met)
@@ -225,7 +225,3 @@ class SpillingJoin:
             for field in self.join.output
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=self.join.output)
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([in_plain_form(column) for column in batch.columns], names=batch.schema.names)

@@ -166,7 +166,7 @@ class ScanTask(Source):
         if self._narrow(rows, tests, context):
             as_stored = self._texts(schema) if rows.are_few else self.as_stored
             kept = rows.kept(rows.columns(names, as_stored), names) if names else to_batch([], schema, rows.left)
-            yield self._with_plain_texts(kept, schema)
+            yield self._in_declared_form(kept, schema)
 
     def _rows_in_pages(
         self, reader: FileReader, run: _ReadTogether, pages: PagePruner, context: TaskContext
@@ -205,7 +205,7 @@ class ScanTask(Source):
         """String columns to read as stored: most rows are dropped, and only those of the remaining ones are copied."""
         return frozenset(field.name for field in schema if is_text(field.type))
 
-    def _with_plain_texts(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    def _in_declared_form(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         columns = [
             column if field.name in self.as_stored else in_plain_form(column)
             for column, field in zip(batch.columns, schema, strict=True)
